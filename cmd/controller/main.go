@@ -1,0 +1,80 @@
+// Command controller is the operator of mcptask: it checks McpTools and runs the Jobs of McpTasks.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/controllers"
+)
+
+type options struct {
+	leaderElect    bool
+	metricsAddress string
+	probeAddress   string
+	logLevel       zapcore.Level
+}
+
+func main() {
+	var o options
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding a Lease in the own namespace: of several replicas one works")
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8082", "where Prometheus metrics are served; 0 for nowhere")
+	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
+	flag.TextVar(&o.logLevel, "log-level", zapcore.InfoLevel, "debug, info, warn or error")
+	flag.Parse()
+	ctrl.SetLogger(zap.New(zap.Level(o.logLevel)))
+	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "controller:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server: %w", err)
+	}
+	config.UserAgent = "mcptask-controller"
+	// The API server's own flow control says how fast is too fast.
+	config.QPS, config.Burst = 200, 400
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         controllers.CacheOptions(),
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "mcptask-controller",
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	if err := controllers.Setup(ctx, mgr, time.Now); err != nil {
+		return fmt.Errorf("setting up the controllers: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,79 @@
+// Package controllers is the operator: it checks tools, runs each task's Job and writes what became of it.
+package controllers
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// CacheOptions bounds what the operator keeps in memory: of Jobs and Pods only those that belong to tasks, and of
+// each object only what a decision may rest on. What is left out is read live where it is needed.
+func CacheOptions() cache.Options {
+	ours, err := labels.Parse(v1alpha1.LabelTask)
+	if err != nil {
+		panic(err) // a constant
+	}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.McpTask{}: {Transform: slimTask},
+			&batchv1.Job{}:      {Label: ours, Transform: slimJob},
+			&corev1.Pod{}:       {Label: ours, Transform: slimPod},
+		},
+	}
+}
+
+// slimTask drops the arguments, needed once, when the Job is made, and the inline result, written once.
+func slimTask(o any) (any, error) {
+	if task, ok := o.(*v1alpha1.McpTask); ok {
+		task.ManagedFields = nil
+		task.Spec.Arguments = nil
+		if task.Status.Result != nil {
+			task.Status.Result.Inline = nil
+		}
+	}
+	return o, nil
+}
+
+// slimJob drops the Pod template.
+func slimJob(o any) (any, error) {
+	if job, ok := o.(*batchv1.Job); ok {
+		job.ManagedFields = nil
+		job.Spec.Template = corev1.PodTemplateSpec{}
+		job.Status.UncountedTerminatedPods = nil
+	}
+	return o, nil
+}
+
+// slimPod keeps who the Pod is, where it is, its time and memory limits, and its status.
+func slimPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	containers := make([]corev1.Container, 0, len(pod.Spec.Containers))
+	for _, c := range pod.Spec.Containers {
+		limits := corev1.ResourceList{}
+		if memory, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+			limits[corev1.ResourceMemory] = memory
+		}
+		containers = append(containers, corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Limits: limits}})
+	}
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, Containers: containers}
+	annotations := map[string]string{}
+	if index, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
+		annotations[batchv1.JobCompletionIndexAnnotation] = index
+	}
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		Labels: pod.Labels, Annotations: annotations, OwnerReferences: pod.OwnerReferences,
+		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+	}
+	return pod, nil
+}

@@ -1,0 +1,119 @@
+package decide
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+func jobGone(in *Input) *Verdict {
+	if !in.JobGone {
+		return nil
+	}
+	if in.Task.Spec.Cancel != nil {
+		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task)}
+	}
+	return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the Job %s was deleted while the task was working; the work is not run again", in.Task.Name))
+}
+
+func jobForeign(in *Input) *Verdict {
+	if in.Job == nil || metav1.IsControlledBy(in.Job, in.Task) {
+		return nil
+	}
+	return failed(v1alpha1.ReasonJobConflict, fmt.Sprintf("a Job named %s exists and does not belong to this task", in.Job.Name))
+}
+
+// jobEnded decides on a Job whose Complete or Failed condition is True. FailureTarget and SuccessCriteriaMet
+// only announce these.
+func jobEnded(in *Input) *Verdict {
+	if c := condition(in.Job, batchv1.JobComplete); c != nil {
+		v := &Verdict{State: v1alpha1.TaskCompleted, Reason: v1alpha1.ReasonSucceeded, Message: "the tool has returned its result"}
+		v.Output = &Output{Container: workContainer(in.Job), Succeeded: true, Pod: succeededPod(in)}
+		return v
+	}
+	c := condition(in.Job, batchv1.JobFailed)
+	if c == nil {
+		return nil
+	}
+	pod := lastFailedPod(in.Pods)
+	end := workEnd(in.Job, pod)
+	if in.Task.Spec.Cancel != nil && !endedBefore(end, in.Task.Spec.Cancel.At) {
+		return &Verdict{
+			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task),
+			Output: outputOf(in.Job, pod, end),
+		}
+	}
+	if c.Reason == batchv1.JobReasonDeadlineExceeded {
+		return failed(v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("the Job reached its time limit of %s and was stopped", seconds(in.Job.Spec.ActiveDeadlineSeconds)))
+	}
+	if v := podLost(pod); v != nil {
+		return v
+	}
+	if v := initFailed(pod, in.Job); v != nil {
+		return v
+	}
+	if end != nil {
+		return toolFailed(in, pod, end)
+	}
+	if pod == nil {
+		return failed(v1alpha1.ReasonJobFailed, fmt.Sprintf("the Job failed (%s: %s) and none of its Pods is left to tell more", c.Reason, c.Message))
+	}
+	return failed(v1alpha1.ReasonJobFailed, fmt.Sprintf("the Job failed (%s: %s)", c.Reason, c.Message))
+}
+
+// toolFailed decides on work that ran and ended with an error of its own: an answer, not a failure of the call.
+func toolFailed(in *Input, pod *corev1.Pod, end *corev1.ContainerStateTerminated) *Verdict {
+	v := &Verdict{State: v1alpha1.TaskCompleted, Reason: v1alpha1.ReasonToolError, Output: outputOf(in.Job, pod, end)}
+	v.Message = fmt.Sprintf("the tool ended with exit code %d", end.ExitCode)
+	if end.Signal != 0 {
+		v.Message = fmt.Sprintf("the tool was ended by signal %d", end.Signal)
+	}
+	if end.Reason == "OOMKilled" {
+		v.Reason = v1alpha1.ReasonOOMKilled
+		v.Message = "the tool was killed: it used more memory than its limit" + memoryLimit(pod, workContainer(in.Job))
+		v.Output.Cause = v.Message
+	}
+	if n := in.Job.Status.Failed; n > 1 {
+		v.Message += fmt.Sprintf(", at the last of %d attempts", n)
+	}
+	return v
+}
+
+// suspended decides on a Job that may not start yet, for instance because it waits in a queue.
+func suspended(in *Input) *Verdict {
+	if in.Job.Spec.Suspend == nil || !*in.Job.Spec.Suspend {
+		return nil
+	}
+	if queue := in.Job.Labels["kueue.x-k8s.io/queue-name"]; queue != "" {
+		return working(v1alpha1.ReasonQueued, fmt.Sprintf("the Job waits in the queue %s", queue))
+	}
+	return working(v1alpha1.ReasonQueued, "the Job is suspended")
+}
+
+// condition is the Job's condition of that type when it is True.
+func condition(job *batchv1.Job, t batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// Ended says whether the Job has reached its end.
+func Ended(job *batchv1.Job) bool {
+	return condition(job, batchv1.JobComplete) != nil || condition(job, batchv1.JobFailed) != nil
+}
+
+func workContainer(job *batchv1.Job) string { return job.Annotations[v1alpha1.AnnotationContainer] }
+
+func seconds(s *int64) string {
+	if s == nil {
+		return "unknown length"
+	}
+	return fmt.Sprintf("%d s", *s)
+}

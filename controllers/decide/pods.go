@@ -1,0 +1,158 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// succeededPod is the Pod whose output is the result: index 0's of an indexed Job, else the newest that succeeded.
+func succeededPod(in *Input) *corev1.Pod {
+	var found *corev1.Pod
+	for i := range in.Pods {
+		pod := &in.Pods[i]
+		if pod.Status.Phase != corev1.PodSucceeded {
+			continue
+		}
+		if pod.Annotations[batchv1.JobCompletionIndexAnnotation] == "0" {
+			return pod
+		}
+		found = pod
+	}
+	return found
+}
+
+// lastFailedPod is the newest Pod that failed, else the newest of all.
+func lastFailedPod(pods []corev1.Pod) *corev1.Pod {
+	var found *corev1.Pod
+	for i := range pods {
+		if pods[i].Status.Phase == corev1.PodFailed {
+			found = &pods[i]
+		}
+	}
+	if found == nil && len(pods) > 0 {
+		found = &pods[len(pods)-1]
+	}
+	return found
+}
+
+// workStatus is the status of the work's container, nil before the node knows it.
+func workStatus(job *batchv1.Job, pod *corev1.Pod) *corev1.ContainerStatus {
+	if pod == nil {
+		return nil
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == workContainer(job) {
+			return s
+		}
+	}
+	return nil
+}
+
+// workEnd is how the work's container ended, nil where it did not run or nobody knows.
+func workEnd(job *batchv1.Job, pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	s := workStatus(job, pod)
+	if s == nil || s.State.Terminated == nil || s.State.Terminated.StartedAt.IsZero() {
+		return nil
+	}
+	if s.State.Terminated.Reason == "ContainerStatusUnknown" {
+		return nil
+	}
+	return s.State.Terminated
+}
+
+func outputOf(job *batchv1.Job, pod *corev1.Pod, end *corev1.ContainerStateTerminated) *Output {
+	if end == nil {
+		return nil
+	}
+	return &Output{Pod: pod, Container: workContainer(job), ExitCode: end.ExitCode}
+}
+
+func endedBefore(end *corev1.ContainerStateTerminated, at *metav1.Time) bool {
+	return end != nil && at != nil && end.FinishedAt.Before(at)
+}
+
+// StartedAt is when the work's container first started, in any Pod; nil before that.
+func StartedAt(job *batchv1.Job, pods []corev1.Pod) *metav1.Time {
+	var first *metav1.Time
+	for i := range pods {
+		s := workStatus(job, &pods[i])
+		if s == nil {
+			continue
+		}
+		var at *metav1.Time
+		switch {
+		case s.State.Running != nil:
+			at = &s.State.Running.StartedAt
+		case s.State.Terminated != nil && !s.State.Terminated.StartedAt.IsZero():
+			at = &s.State.Terminated.StartedAt
+		}
+		if at != nil && (first == nil || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// podLost decides on a Pod that the cluster took away, whatever its work did.
+func podLost(pod *corev1.Pod) *Verdict {
+	if pod == nil {
+		return nil
+	}
+	switch pod.Status.Reason {
+	case "DeadlineExceeded":
+		return failed(v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("the Pod %s reached its time limit of %s and was stopped", pod.Name, seconds(pod.Spec.ActiveDeadlineSeconds)))
+	case "Evicted":
+		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the Pod %s was evicted: %s", pod.Name, pod.Status.Message))
+	case "NodeLost":
+		return failed(v1alpha1.ReasonNodeLost, fmt.Sprintf("the node %s of the Pod %s is gone", pod.Spec.NodeName, pod.Name))
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.DisruptionTarget || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		if c.Reason == "DeletionByTaintManager" || c.Reason == "DeletionByPodGC" {
+			return failed(v1alpha1.ReasonNodeLost, fmt.Sprintf("the node %s of the Pod %s is gone: %s", pod.Spec.NodeName, pod.Name, c.Message))
+		}
+		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the cluster took the place of the Pod %s (%s): %s", pod.Name, c.Reason, c.Message))
+	}
+	return nil
+}
+
+// initFailed decides on a Pod whose work never ran because a container before it failed.
+func initFailed(pod *corev1.Pod, job *batchv1.Job) *Verdict {
+	if pod == nil || workEnd(job, pod) != nil {
+		return nil
+	}
+	for _, s := range pod.Status.InitContainerStatuses {
+		if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+			return failed(v1alpha1.ReasonStartFailed, fmt.Sprintf("the init container %s ended with exit code %d (%s), so the tool never ran", s.Name, t.ExitCode, t.Reason))
+		}
+	}
+	return nil
+}
+
+func memoryLimit(pod *corev1.Pod, container string) string {
+	if pod == nil {
+		return ""
+	}
+	for _, c := range pod.Spec.Containers {
+		if limit, ok := c.Resources.Limits[corev1.ResourceMemory]; ok && c.Name == container {
+			return " of " + limit.String()
+		}
+	}
+	return ""
+}
+
+// startBase is when the cluster could begin to start the work: a Job's startTime is set anew when it is resumed.
+func startBase(job *batchv1.Job) time.Time {
+	if job.Status.StartTime != nil {
+		return job.Status.StartTime.Time
+	}
+	return job.CreationTimestamp.Time
+}

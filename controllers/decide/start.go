@@ -1,0 +1,80 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// DefaultStartDeadline is how long the cluster may take to start the work where the tool does not say.
+const DefaultStartDeadline = 5 * time.Minute
+
+// startOverdue ends what cannot start. Time in a queue does not count: a suspended Job is not late.
+func startOverdue(in *Input) *Verdict {
+	if suspended(in) != nil || StartedAt(in.Job, in.Pods) != nil {
+		return nil
+	}
+	if left := startLeft(in); left > 0 {
+		return nil
+	}
+	obstacle := startObstacle(in)
+	v := failed(obstacle.reason, fmt.Sprintf("the work could not start within %s: %s", startDeadline(in), obstacle.words))
+	v.Stop = true
+	return v
+}
+
+// starting decides on work that is on its way to a running container.
+func starting(in *Input) *Verdict {
+	obstacle := startObstacle(in)
+	v := working(obstacle.phase, obstacle.words)
+	v.Recheck = max(startLeft(in), time.Second)
+	return v
+}
+
+func startDeadline(in *Input) time.Duration {
+	if d, err := time.ParseDuration(in.Job.Annotations[v1alpha1.AnnotationStartDeadline]); err == nil && d > 0 {
+		return d
+	}
+	return DefaultStartDeadline
+}
+
+func startLeft(in *Input) time.Duration {
+	return startBase(in.Job).Add(startDeadline(in)).Sub(in.Now)
+}
+
+// obstacle is what keeps the work from starting: the reason while it waits, the reason once it has
+// waited too long, and the cause in words.
+type obstacle struct{ phase, reason, words string }
+
+func startObstacle(in *Input) obstacle {
+	if len(in.Pods) == 0 {
+		return obstacle{v1alpha1.ReasonScheduling, v1alpha1.ReasonStartFailed, "the Job has no Pod yet"}
+	}
+	pod := &in.Pods[len(in.Pods)-1]
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return obstacle{v1alpha1.ReasonScheduling, v1alpha1.ReasonUnschedulable, fmt.Sprintf("the Pod %s fits no node: %s", pod.Name, c.Message)}
+		}
+	}
+	if pod.Spec.NodeName == "" {
+		return obstacle{v1alpha1.ReasonScheduling, v1alpha1.ReasonUnschedulable, fmt.Sprintf("the Pod %s waits for a node", pod.Name)}
+	}
+	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	for _, s := range statuses {
+		w := s.State.Waiting
+		if w == nil {
+			continue
+		}
+		switch w.Reason {
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+			return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s cannot be pulled (%s): %s", s.Image, s.Name, w.Reason, w.Message)}
+		case "", "ContainerCreating", "PodInitializing":
+		default:
+			return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, fmt.Sprintf("the container %s cannot start (%s): %s", s.Name, w.Reason, w.Message)}
+		}
+	}
+	return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, fmt.Sprintf("the node %s prepares the Pod %s", pod.Spec.NodeName, pod.Name)}
+}

@@ -1,0 +1,60 @@
+// Package results turns what a tool put out into the result of its task.
+package results
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// keepBytes is how much of a log's end is held in memory while it is read: room for a last line of MaxInlineBytes
+// and the text before it.
+const keepBytes = 4 * MaxInlineBytes
+
+// Log is the end of a container's log. Kubernetes keeps stdout and stderr as one.
+type Log struct {
+	// Tail is the end of the log, at most keepBytes.
+	Tail []byte
+	// Size of the whole log in bytes, as far as the node still has it.
+	Size int64
+}
+
+// ReadLog reads the log of a container that has ended.
+func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string) (Log, error) {
+	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).Stream(ctx)
+	if err != nil {
+		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
+	}
+	defer stream.Close()
+	t := tail{keep: keepBytes}
+	if _, err := io.Copy(&t, stream); err != nil {
+		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
+	}
+	return Log{Tail: t.bytes(), Size: t.size}, nil
+}
+
+// tail is a writer that keeps the end of what is written to it.
+type tail struct {
+	keep int
+	size int64
+	buf  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.size += int64(len(p))
+	t.buf = append(t.buf, p...)
+	if len(t.buf) > 2*t.keep {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-t.keep:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) bytes() []byte {
+	if len(t.buf) > t.keep {
+		return t.buf[len(t.buf)-t.keep:]
+	}
+	return t.buf
+}

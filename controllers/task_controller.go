@@ -1,0 +1,139 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/controllers/decide"
+)
+
+// TaskReconciler runs the Job of each McpTask and writes what became of it.
+//
+// The tasks are its work; it writes their status and, through the owner reference of their Jobs, blocks their deletion.
+// +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks,verbs=get;list;watch
+// +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks/status,verbs=patch
+// +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks/finalizers,verbs=update
+// Their Jobs are made, watched, brought to an end and removed.
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;delete
+// The Pods say how far the work is; a cancelled one is given a deadline; its log holds the result.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
+// Events tell people what happened.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+type TaskReconciler struct {
+	client.Client
+	// Live reads from the API server, past the cache.
+	Live client.Reader
+	// Kubernetes reads the logs of Pods.
+	Kubernetes kubernetes.Interface
+	Events     events.EventRecorder
+	Now        func() time.Time
+}
+
+// Reconcile brings one task one step further: it makes its Job, or decides its state from what the Job has
+// come to and writes that.
+func (r *TaskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var task v1alpha1.McpTask
+	if err := r.Get(ctx, req.NamespacedName, &task); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !task.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // its Job goes with it
+	}
+	seen, err := r.observe(ctx, &task)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if task.Status.State.Terminal() {
+		return ctrl.Result{}, r.stop(ctx, &task, seen)
+	}
+	if seen.Job == nil && !seen.JobGone {
+		return r.start(ctx, &task)
+	}
+	verdict := decide.Decide(seen)
+	if verdict.Stop && verdict.State == v1alpha1.TaskWorking {
+		if err := r.stop(ctx, &task, seen); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return r.conclude(ctx, &task, seen, &verdict)
+}
+
+// observe gathers what a decision rests on. "The Job is gone" is said only after a live read.
+func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*decide.Input, error) {
+	in := &decide.Input{Task: task, Now: r.Now()}
+	key := client.ObjectKeyFromObject(task)
+	job := &batchv1.Job{}
+	err := r.Get(ctx, key, job)
+	if apierrors.IsNotFound(err) && task.Status.JobRef != nil {
+		err = r.Live.Get(ctx, key, job)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		in.JobGone = task.Status.JobRef != nil
+		return in, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the Job of the task %s: %w", key, err)
+	}
+	if task.Status.JobRef != nil && task.Status.JobRef.UID != job.UID {
+		in.JobGone = true // this one is another of the same name
+		return in, nil
+	}
+	in.Job = job
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.InNamespace(task.Namespace), client.MatchingFields{taskIndex: task.Name}); err != nil {
+		return nil, fmt.Errorf("listing the Pods of the task %s: %w", key, err)
+	}
+	for _, pod := range pods.Items {
+		if metav1.IsControlledBy(&pod, job) {
+			in.Pods = append(in.Pods, pod)
+		}
+	}
+	sort.SliceStable(in.Pods, func(i, j int) bool { return in.Pods[i].CreationTimestamp.Before(&in.Pods[j].CreationTimestamp) })
+	if task.Spec.Cancel != nil {
+		var tool v1alpha1.McpTool
+		switch err := r.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.ToolName}, &tool); {
+		case err == nil:
+			in.Immediate = tool.Spec.Execution.CancelMode == v1alpha1.CancelModeImmediate
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("reading the tool of the task %s: %w", key, err)
+		}
+	}
+	return in, nil
+}
+
+// taskIndex finds Pods by the task they belong to.
+const taskIndex = "task"
+
+// SetupWithManager starts the reconciler with the manager.
+func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
+		return err
+	}
+	toTask := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[v1alpha1.LabelTask]}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.McpTask{}).
+		Watches(&batchv1.Job{}, toTask).
+		Watches(&corev1.Pod{}, toTask).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 16}).
+		Complete(r)
+}

@@ -1,0 +1,69 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/controllers/decide"
+)
+
+// stop brings the Job of a cancelled or failed task to its end. Work that runs is asked to end and keeps its whole grace
+// period, its exit code and its log: no further attempt is allowed, and the Pod gets a deadline
+// that has passed. A Job whose work never began is deleted.
+func (r *TaskReconciler) stop(ctx context.Context, task *v1alpha1.McpTask, seen *decide.Input) error {
+	job := seen.Job
+	if job == nil || !metav1.IsControlledBy(job, task) || !job.DeletionTimestamp.IsZero() || decide.Ended(job) {
+		return nil
+	}
+	if task.Status.State.Terminal() && decide.StartedAt(job, seen.Pods) == nil {
+		err := r.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the Job %s/%s: %w", job.Namespace, job.Name, err)
+		}
+		return nil
+	}
+	if err := r.noMoreAttempts(ctx, job); err != nil {
+		return err
+	}
+	for i := range seen.Pods {
+		if err := r.endPod(ctx, &seen.Pods[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *TaskReconciler) noMoreAttempts(ctx context.Context, job *batchv1.Job) error {
+	if job.Spec.BackoffLimit != nil && *job.Spec.BackoffLimit == 0 {
+		return nil
+	}
+	before := job.DeepCopy()
+	job.Spec.BackoffLimit = ptr.To[int32](0)
+	if err := r.Patch(ctx, job, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("ending the retries of the Job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	return nil
+}
+
+// endPod lets the node end the Pod as if its time were up.
+func (r *TaskReconciler) endPod(ctx context.Context, pod *corev1.Pod) error {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if d := pod.Spec.ActiveDeadlineSeconds; d != nil && *d <= 1 {
+		return nil
+	}
+	before := pod.DeepCopy()
+	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1)
+	if err := r.Patch(ctx, pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("ending the Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
