@@ -1,0 +1,100 @@
+# mcptask: see README.md. `make help` lists the targets.
+
+# CLUSTER says where everything runs: local (a Kubernetes built from Go modules, on this machine),
+# kind (Docker with kind) or existing (the cluster that kubectl reaches now).
+CLUSTER ?= local
+export CLUSTER
+
+# One set of build flags everywhere: what a test compiles, the image need not compile again.
+export CGO_ENABLED = 0
+export GOFLAGS = -trimpath -buildvcs=false
+
+TAG ?= dev
+export TAG
+ifdef IMAGE_REPOSITORY
+export IMAGE_REPOSITORY
+image = $(IMAGE_REPOSITORY)/$(1)
+else
+image = mcptask.dev/$(1)
+endif
+
+LDFLAGS = -s -w
+programs = controller bridge
+example_programs = crawl site fixture
+DEV = hack/dev.sh
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Try it
+
+.PHONY: demo
+demo: install bin/mcptask ## A cluster, the chart in it, and a real tool called over MCP
+	MCPTASK=$(CURDIR)/bin/mcptask $(DEV) exec hack/demo/run.sh
+
+.PHONY: cluster-up
+cluster-up: ## A running cluster (builds what it needs, the first time)
+	$(DEV) up
+
+.PHONY: cluster-down
+cluster-down: ## The end of that cluster
+	$(DEV) down
+
+.PHONY: install
+install: cluster-up load ## The chart, installed or upgraded in that cluster
+	$(DEV) exec hack/install.sh $(call image,mcptask) $(TAG)
+
+##@ Build
+
+.PHONY: build
+build: $(addprefix bin/,$(programs) mcptask) ## All programs, into bin/
+
+.PHONY: bin/mcptask $(addprefix bin/,$(programs))
+bin/mcptask $(addprefix bin/,$(programs)):
+	go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/$(@F)
+
+.PHONY: images
+images: ## The images as OCI archives, into bin/images, without a container engine
+	hack/images.sh $(call image,mcptask):$(TAG) $(call image,examples):$(TAG)
+
+.PHONY: load
+load: images cluster-up
+	$(DEV) load bin/images/mcptask.tar bin/images/examples.tar
+
+##@ Generated code
+
+.PHONY: generate
+generate: ## Deep copies, definitions, RBAC, reference documentation
+	hack/generate.sh
+
+.PHONY: verify
+verify: ## Fail when generated code is stale or code is unformatted
+	hack/verify.sh
+
+##@ Test
+
+.PHONY: test
+test: verify test-unit test-integration test-e2e test-conformance ## Everything
+
+.PHONY: test-unit
+test-unit: ## Needs nothing
+	go vet ./...
+	go test ./...
+	cd hack/cluster && go vet ./internal/... ./cmd/cluster ./cmd/image && go test ./internal/... ./cmd/cluster ./cmd/image
+
+.PHONY: test-integration
+test-integration: ## Needs etcd, kube-apiserver and kube-controller-manager
+	env $$($(DEV) assets) HELM=$$($(DEV) exec sh -c 'command -v helm') go test -tags integration -count=1 ./test/integration/... ./mcpbridge/...
+
+.PHONY: test-e2e
+test-e2e: load ## Needs nodes: real Pods, the chart installed as users install it
+	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/e2e/...
+
+.PHONY: test-conformance
+test-conformance: load ## The official MCP conformance suite against the installed bridge
+	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/conformance/...
+
+.PHONY: bench
+bench: load ## Ratios against a baseline of the same run
+	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m -v ./test/bench/...

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Builds the images as OCI archives from static binaries: hack/images.sh MCPTASK_REF EXAMPLES_REF
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mcptask=${1:?the reference of the image} examples=${2:?the reference of the image of the examples}
+export CGO_ENABLED=0 GOOS=linux GOARCH=${GOARCH:-$(go env GOARCH)}
+out=bin/images root=bin/images/root
+mkdir -p "$root"
+GOOS= GOARCH= go build -C hack/cluster -o ../../bin/ ./cmd/image
+go build -ldflags "-s -w" -o "$root/" ./cmd/controller ./cmd/bridge ./examples/crawl/cmd/crawl ./examples/crawl/cmd/site ./test/fixture
+
+certificates=()
+for file in /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem; do
+  if [[ -f $file ]]; then certificates=(--ca-certificates "$file"); break; fi
+done
+bin/image build --output "$out/mcptask.tar" --tag "$mcptask" --entrypoint /controller --user 65532:65532 "${certificates[@]}" \
+  "$root/controller=/controller" "$root/bridge=/bridge"
+bin/image build --output "$out/examples.tar" --tag "$examples" --entrypoint /crawl --user 65532:65532 "${certificates[@]}" \
+  "$root/crawl=/crawl" "$root/site=/site" "$root/fixture=/fixture"
