@@ -15,12 +15,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -38,6 +40,8 @@ var (
 	k8s client.Client
 	// scheme knows the types of Kubernetes, of CustomResourceDefinitions and of mcptask.
 	scheme = runtime.NewScheme()
+	// strictDecoder reads objects of scheme and refuses fields that they do not have.
+	strictDecoder = serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 )
 
 const crdFolder = "../../config/crd"
@@ -59,7 +63,8 @@ func runTests(m *testing.M) (code int, err error) {
 		}
 	}
 
-	env := &envtest.Environment{}
+	// Patient, for machines that do other things at the same time.
+	env := &envtest.Environment{ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	existing := strings.EqualFold(os.Getenv("USE_EXISTING_CLUSTER"), "true")
 	if !existing && os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return 0, errors.New("set KUBEBUILDER_ASSETS to the folder of etcd, kube-apiserver and kube-controller-manager, or USE_EXISTING_CLUSTER=true")
