@@ -346,7 +346,7 @@ type RuntimeReport struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=mcptasks,singular=mcptask,scope=Namespaced,categories={mcptask}
+// +kubebuilder:resource:path=mcptasks,singular=mcptask,scope=Namespaced,categories={mcp}
 // +kubebuilder:selectablefield:JSONPath=`.spec.toolName`
 // +kubebuilder:selectablefield:JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Tool",type=string,JSONPath=`.spec.toolName`

@@ -324,7 +324,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=mcptools,singular=mcptool,scope=Namespaced,categories={mcptask}
+// +kubebuilder:resource:path=mcptools,singular=mcptool,scope=Namespaced,categories={mcp}
 // +kubebuilder:printcolumn:name="Tool",type=string,JSONPath=`.status.toolName`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`

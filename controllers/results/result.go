@@ -16,6 +16,9 @@ import (
 // MaxInlineBytes is the largest result that is kept in the task itself, as JSON.
 const MaxInlineBytes = 16 << 10
 
+// maxObjectBytes is the largest structured result: what encloses it, and a first word of text, take room too.
+const maxObjectBytes = MaxInlineBytes - 512
+
 // MetaExitCode is the key in a result's _meta that holds the exit code of a tool that failed.
 const MetaExitCode = "mcptask.dev/exitCode"
 
@@ -70,8 +73,8 @@ func (b *builder) success(source v1alpha1.ResultSource, log Log, message string)
 	if object == nil {
 		return
 	}
-	if len(object) > MaxInlineBytes-512 {
-		b.head = fmt.Sprintf("The tool's structured result has %d bytes, more than the %d that are kept; it is left out. Ask for less.", len(object), MaxInlineBytes)
+	if len(object) > maxObjectBytes {
+		b.head = fmt.Sprintf("The tool's structured result has %d bytes, more than the %d that are kept; it is left out. Ask for less.", len(object), maxObjectBytes)
 		b.text, b.cut = append(before, after...), true
 		return
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // MaxJSON bounds the JSON line, with its line end, in bytes.
-const MaxJSON = 16 << 10
+const MaxJSON = 12 << 10
 
 // Report is the JSON object.
 type Report struct {

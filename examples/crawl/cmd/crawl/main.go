@@ -1,5 +1,5 @@
 // Command crawl walks one web site and reports its pages, its answers and its broken links. It prints a text for
-// people, and as the last line of its standard output one JSON object of at most 16 KiB.
+// people, and as the last line of its standard output one JSON object of at most 12 KiB.
 //
 // It exits with 0 when the crawl worked, broken links or not; with 1 when the start page could not be fetched; with 2
 // when a flag is wrong; with 143 or 130 when SIGTERM or SIGINT stopped it, after printing what there was.
