@@ -35,7 +35,7 @@ func TestRolesGrantWhatTheCodeNeeds(t *testing.T) {
 	}
 }
 
-var action = regexp.MustCompile(`(?m)^.*\{\{.*\n`)
+var action = regexp.MustCompile(`(?m)^.*\{\{.*\n?`)
 
 // clusterRole is the ClusterRole of a template that has actions only outside its rules.
 func clusterRole(t *testing.T, file string) rbacv1.ClusterRole {

@@ -23,8 +23,6 @@ import (
 	"github.com/mcptask/mcptask/controllers/decide"
 )
 
-// TaskReconciler runs the Job of each McpTask and writes what became of it.
-//
 // The tasks are its work; it writes their status and, through the owner reference of their Jobs, blocks their deletion.
 // +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks,verbs=get;list;watch
 // +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks/status,verbs=patch
@@ -36,6 +34,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
 // Events tell people what happened.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// TaskReconciler runs the Job of each McpTask and writes what became of it.
 type TaskReconciler struct {
 	client.Client
 	// Live reads from the API server, past the cache.

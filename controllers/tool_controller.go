@@ -20,14 +20,14 @@ import (
 	"github.com/mcptask/mcptask/controllers/jobs"
 )
 
-// ToolReconciler says of each McpTool whether agents may be offered it.
-//
 // The tools are read to check them, and their status is the answer.
 // +kubebuilder:rbac:groups=mcptask.dev,resources=mcptools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=mcptask.dev,resources=mcptools/status,verbs=patch
 // A dry run needs the right of the real act: it asks the API server whether it would take the Job and its Pod.
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=create
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
+
+// ToolReconciler says of each McpTool whether agents may be offered it.
 type ToolReconciler struct {
 	client.Client
 	Now func() time.Time

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
@@ -44,6 +45,7 @@ type Cluster struct {
 
 // Connect reaches the cluster of KUBECONFIG as its administrator.
 func Connect() (*Cluster, error) {
+	ctrl.SetLogger(logr.Discard())
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to test on: %w", err)
