@@ -31,7 +31,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: install bin/mcptask ## A cluster, the chart in it, and a real tool called over MCP
-	MCPTASK=$(CURDIR)/bin/mcptask $(DEV) exec hack/demo/run.sh
+	MCPTASK=$(CURDIR)/bin/mcptask EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec hack/demo/run.sh
 
 .PHONY: cluster-up
 cluster-up: ## A running cluster (builds what it needs, the first time)

@@ -55,11 +55,20 @@ existing/load)
     for file in "$@"; do bin/image push "$file" "$IMAGE_REPOSITORY/$(basename "$file" .tar):${TAG:-dev}"; done
   fi ;;
 
-local/exec) KUBECONFIG=$(kubeconfig) PATH=$(bin/cluster bin):$PATH exec "$@" ;;
-kind/exec) KUBECONFIG=$(kubeconfig) exec "$@" ;;
+local/exec)
+  tools=$(bin/cluster bin)
+  KUBECONFIG=$(kubeconfig)
+  export KUBECONFIG PATH=$tools:$PATH
+  exec "$@" ;;
+kind/exec)
+  KUBECONFIG=$(kubeconfig)
+  export KUBECONFIG
+  exec "$@" ;;
 existing/exec) need kubectl && need helm && exec "$@" ;;
 
-local/assets) echo "KUBEBUILDER_ASSETS=$(bin/cluster assets)" ;;
+local/assets)
+  assets=$(bin/cluster assets)
+  echo "KUBEBUILDER_ASSETS=$assets" ;;
 */assets) echo "USE_EXISTING_CLUSTER=true" ;;
 
 local/down) bin/cluster down --name "$name" ;;

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Shows mcptask at work, from an agent's call to a result that is checked. It can be run again and again.
 #
-# It needs a cluster with the chart installed and with the image mcptask.dev/examples:dev on its nodes ("make demo" sees to
-# both), kubectl and go in PATH, and MCPTASK, the path of the CLI.
+# It needs a cluster with the chart installed and with the image of the examples within its nodes' reach ("make demo" sees to
+# both), kubectl and go in PATH, and MCPTASK, the path of the CLI. EXAMPLES_IMAGE names the image, DEMO_NAMESPACE the namespace.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 : "${MCPTASK:?is not set: give the path of the mcptask CLI}"
 
-namespace=mcptask-demo
+namespace=${DEMO_NAMESPACE:-mcptask-demo}
+image=${EXAMPLES_IMAGE:-mcptask.dev/examples:dev}
 agent=(--namespace "$namespace" --service-account demo-agent)
 files=$(mktemp -d)
 trap 'rm -rf "$files"' EXIT
@@ -20,7 +21,10 @@ kube() { show kubectl -n "$namespace" "$@"; kubectl -n "$namespace" "$@"; }
 
 heading "A namespace with a web site of 10,000 pages and a tool that crawls web sites"
 kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f -
-kube apply -f examples/crawl/site.yaml -f examples/crawl/tool.yaml
+show kubectl -n "$namespace" apply -f examples/crawl/site.yaml -f examples/crawl/tool.yaml
+for file in examples/crawl/site.yaml examples/crawl/tool.yaml; do
+  sed "s#image: mcptask.dev/examples:dev#image: $image#" "$file" | kubectl -n "$namespace" apply -f -
+done
 kube rollout status deployment/crawl-site --timeout=2m
 kube wait --for=condition=Ready mcptool/crawl --timeout=1m
 
