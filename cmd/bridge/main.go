@@ -1,0 +1,90 @@
+// Command bridge serves the McpTools of a cluster to MCP clients.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mcptask/mcptask/mcpbridge"
+)
+
+// version is set when the program is built for a release.
+var version = "dev"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bridge:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	options := mcpbridge.Options{Version: version}
+	var level slog.Level
+	flag.StringVar(&options.BindAddress, "bind-address", ":8080", "where MCP is served, at /mcp/NAMESPACE")
+	flag.StringVar(&options.HealthBindAddress, "health-bind-address", ":8081", "where /healthz and /readyz are served")
+	flag.StringVar(&options.MetricsBindAddress, "metrics-bind-address", ":8082", "where /metrics is served")
+	flag.StringVar(&options.PublicURL, "public-url", "", "the URL under which callers reach the bridge; with --token-review, PUBLIC-URL/mcp/NAMESPACE is the audience of their tokens")
+	flag.StringVar(&options.DefaultNamespace, "default-namespace", "", "the namespace that is served at /mcp too")
+	flag.Func("namespaces", "the namespaces to serve, separated by commas; all when empty", list(&options.Namespaces))
+	flag.Func("allowed-hosts", "the accepted values of the Host header, separated by commas; all when empty", list(&options.AllowedHosts))
+	flag.BoolVar(&options.TokenReview, "token-review", false, "identify callers by Kubernetes tokens")
+	flag.BoolVar(&options.AllowAnonymous, "allow-anonymous", false, "serve callers without credentials; they share one another's tasks")
+	flag.Int64Var(&options.MaxBodyBytes, "max-body-bytes", 1<<20, "the largest accepted body of a request, in bytes")
+	flag.Int64Var(&options.MaxWaitingCalls, "max-waiting-calls", 1000, "how many tool calls may wait for their results at one time")
+	flag.BoolVar(&options.TolerateMissingName, "tolerate-missing-mcp-name", false, "accept task methods without the Mcp-Name header, for clients that leave it out")
+	flag.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+
+	if err := options.Validate(); err != nil {
+		return err
+	}
+
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	options.Log = slog.New(handler)
+	kubernetes := logr.FromSlogHandler(handler)
+	ctrllog.SetLogger(kubernetes)
+	klog.SetLogger(kubernetes)
+
+	cluster, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the Kubernetes API: %w", err)
+	}
+	bridge, err := mcpbridge.New(cluster, options)
+	if err != nil {
+		return err
+	}
+	listeners, err := bridge.Listen()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return bridge.Run(ctx, listeners)
+}
+
+// list reads a flag that is a list.
+func list(into *[]string) func(string) error {
+	return func(value string) error {
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				*into = append(*into, item)
+			}
+		}
+		return nil
+	}
+}

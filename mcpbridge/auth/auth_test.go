@@ -1,0 +1,133 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// reviews is an API server that knows tokens by heart.
+type reviews struct {
+	known map[string]authenticationv1.TokenReviewStatus
+	err   error
+	asked int
+}
+
+func (r *reviews) Review(_ context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
+	r.asked++
+	if r.err != nil {
+		return nil, r.err
+	}
+	review.Status = r.known[review.Spec.Token]
+	return review, nil
+}
+
+const audience = "https://example.com/mcp/team"
+
+func request(authorization string) Request {
+	header := http.Header{}
+	if authorization != "" {
+		header.Set("Authorization", authorization)
+	}
+	return Request{Header: header, Audiences: []string{audience}}
+}
+
+func newReviews() *reviews {
+	alice := authenticationv1.UserInfo{Username: "alice", Groups: []string{"g"}}
+	return &reviews{known: map[string]authenticationv1.TokenReviewStatus{
+		"good":        {Authenticated: true, User: alice, Audiences: []string{audience}},
+		"elsewhere":   {Authenticated: true, User: alice, Audiences: []string{"https://example.com/mcp/other"}},
+		"no-audience": {Authenticated: true, User: alice},
+		"nameless":    {Authenticated: true, Audiences: []string{audience}},
+		"not":         {Authenticated: false, User: alice, Audiences: []string{audience}},
+	}}
+}
+
+func TestTokenReviewIdentifiesByTokensForTheEndpoint(t *testing.T) {
+	source := NewTokenReview(newReviews())
+	for authorization, want := range map[string]error{
+		"Bearer good": nil, "bearer  good": nil, "": ErrNoCredentials, "Basic good": ErrRefused, "Bearer": ErrRefused, "Bearer ": ErrRefused,
+		"Bearer elsewhere": ErrRefused, "Bearer no-audience": ErrRefused, "Bearer nameless": ErrRefused, "Bearer not": ErrRefused, "Bearer none": ErrRefused,
+	} {
+		principal, err := source.Authenticate(t.Context(), request(authorization))
+		if !errors.Is(err, want) {
+			t.Errorf("%q: got %v, want %v", authorization, err, want)
+		}
+		if err == nil && (principal.String() != "kubernetes:alice" || principal.Groups[0] != "g") {
+			t.Errorf("%q: got %+v", authorization, principal)
+		}
+	}
+}
+
+func TestReviewsAreRemembered(t *testing.T) {
+	server := newReviews()
+	source := NewTokenReview(server)
+	for range 3 {
+		_, _ = source.Authenticate(t.Context(), request("Bearer good"))
+		_, _ = source.Authenticate(t.Context(), request("Bearer none"))
+	}
+	if server.asked != 2 {
+		t.Errorf("%d reviews for two tokens", server.asked)
+	}
+	other := request("Bearer good")
+	other.Audiences = []string{"https://example.com/mcp/other"}
+	if _, err := source.Authenticate(t.Context(), other); !errors.Is(err, ErrRefused) {
+		t.Errorf("a token that is good for one endpoint is good for another: %v", err)
+	}
+	if acceptedFor > time.Minute {
+		t.Errorf("a revoked token works for %s", acceptedFor)
+	}
+}
+
+func TestAnOutageIsNoRefusal(t *testing.T) {
+	server := newReviews()
+	server.err = errors.New("connection refused")
+	source := NewTokenReview(server)
+	if _, err := source.Authenticate(t.Context(), request("Bearer good")); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	server.err = nil
+	if _, err := source.Authenticate(t.Context(), request("Bearer good")); err != nil {
+		t.Errorf("after the outage: %v", err)
+	}
+}
+
+func TestCredentialsAreNeverTakenForNone(t *testing.T) {
+	both := FirstOf{NewTokenReview(newReviews()), Anonymous{}}
+	for authorization, want := range map[string]string{"": "anonymous:anonymous", "Bearer good": "kubernetes:alice"} {
+		if principal, err := both.Authenticate(t.Context(), request(authorization)); err != nil || principal.String() != want {
+			t.Errorf("%q: got %s, %v", authorization, principal, err)
+		}
+	}
+	for name, source := range map[string]Authenticator{"both": both, "anonymous": FirstOf{Anonymous{}}} {
+		if _, err := source.Authenticate(t.Context(), request("Bearer none")); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := (FirstOf{NewTokenReview(newReviews())}).Authenticate(t.Context(), request("")); !errors.Is(err, ErrNoCredentials) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOwnership(t *testing.T) {
+	alice := Principal{Identity: v1alpha1.Identity{Issuer: "kubernetes", Subject: "alice"}}
+	for name, tc := range map[string]struct {
+		owner *v1alpha1.Identity
+		want  bool
+	}{
+		"her own":               {&v1alpha1.Identity{Issuer: "kubernetes", Subject: "alice"}, true},
+		"somebody else's":       {&v1alpha1.Identity{Issuer: "kubernetes", Subject: "bob"}, false},
+		"another source's name": {&v1alpha1.Identity{Issuer: "anonymous", Subject: "alice"}, false},
+		"nobody's":              {nil, false},
+	} {
+		if got := alice.Owns(&v1alpha1.McpTask{Spec: v1alpha1.McpTaskSpec{Owner: tc.owner}}); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

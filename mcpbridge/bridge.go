@@ -1,0 +1,190 @@
+// Package mcpbridge speaks MCP to agents and Kubernetes to the cluster: it makes McpTasks of tool calls and tells what
+// became of them. Any number of replicas may run; all that they know is in the API server.
+package mcpbridge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/endpoint"
+	"github.com/mcptask/mcptask/mcpbridge/tasks"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// The bridge's requests to the API server are few; bursts of calls must not queue behind client-side throttling.
+const (
+	clientQPS   = 200
+	clientBurst = 400
+	userAgent   = "mcptask-bridge"
+)
+
+// Bridge is one replica.
+type Bridge struct {
+	options  Options
+	registry *prometheus.Registry
+	metrics  *endpoint.Metrics
+	endpoint *endpoint.Endpoint
+	store    *tasks.Store
+	cache    cache.Cache
+}
+
+// New makes a replica for the cluster of the configuration. It talks to nobody before Run.
+func New(config *rest.Config, options Options) (*Bridge, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = clientQPS, clientBurst
+	config.UserAgent = userAgent + "/" + options.Version
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("registering the API types: %w", err)
+	}
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("HTTP client of the Kubernetes API: %w", err)
+	}
+	direct, err := client.New(config, client.Options{Scheme: scheme, HTTPClient: httpClient})
+	if err != nil {
+		return nil, fmt.Errorf("client of the Kubernetes API: %w", err)
+	}
+	watched, err := newCache(config, cache.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: direct.RESTMapper()}, options.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	authenticator, err := newAuthenticator(config, options)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := endpoint.NewMetrics(registry)
+	store := tasks.NewStore(func(lag time.Duration) { metrics.CacheLag.Observe(lag.Seconds()) })
+	return &Bridge{
+		options: options, registry: registry, metrics: metrics, store: store, cache: watched,
+		endpoint: endpoint.New(endpoint.Config{
+			PublicURL: options.PublicURL, DefaultNamespace: options.DefaultNamespace, Namespaces: options.Namespaces,
+			AllowedHosts: options.AllowedHosts, MaxBodyBytes: options.MaxBodyBytes, MaxWaitingCalls: options.MaxWaitingCalls,
+			TolerateMissingName: options.TolerateMissingName,
+			Server:              wire.ServerInfo{Name: userAgent, Version: options.Version},
+			Authenticator:       authenticator, Store: store, API: tasks.Client{Client: direct}, Log: options.Log, Metrics: metrics,
+		}),
+	}, nil
+}
+
+// newCache watches tools and tasks and keeps of them what the bridge reads.
+func newCache(config *rest.Config, options cache.Options, namespaces []string) (cache.Cache, error) {
+	options.ByObject = map[client.Object]cache.ByObject{
+		&v1alpha1.McpTask{}: {Transform: tasks.Strip},
+		&v1alpha1.McpTool{}: {Transform: stripTool},
+	}
+	for _, namespace := range namespaces {
+		if options.DefaultNamespaces == nil {
+			options.DefaultNamespaces = map[string]cache.Config{}
+		}
+		options.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	watched, err := cache.New(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("cache of tools and tasks: %w", err)
+	}
+	return watched, nil
+}
+
+// stripTool drops what the bridge never reads: how the work is done is the controller's business.
+func stripTool(object any) (any, error) {
+	if tool, ok := object.(*v1alpha1.McpTool); ok {
+		tool.ManagedFields = nil
+		tool.Spec.JobTemplate = batchv1.JobTemplateSpec{}
+	}
+	return object, nil
+}
+
+// watch feeds the store and the catalogue, and returns what is needed to know when they are complete.
+func (b *Bridge) watch(ctx context.Context) ([]toolscache.InformerSynced, error) {
+	var synced []toolscache.InformerSynced
+	for _, kind := range []struct {
+		object  client.Object
+		handler toolscache.ResourceEventHandler
+	}{
+		{&v1alpha1.McpTool{}, handler(b, b.endpoint.Tools.Observe, b.endpoint.Tools.Forget)},
+		{&v1alpha1.McpTask{}, handler(b, b.store.Observe, func(task *v1alpha1.McpTask) {
+			b.store.Forget(types.NamespacedName{Namespace: task.Namespace, Name: task.Name})
+		})},
+	} {
+		informer, err := b.cache.GetInformer(ctx, kind.object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", kind.object, err)
+		}
+		registration, err := informer.AddEventHandler(kind.handler)
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", kind.object, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	return synced, nil
+}
+
+func handler[T client.Object](b *Bridge, observe, forget func(T)) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
+			b.metrics.CacheEvent.SetToCurrentTime()
+			observe(object.(T))
+		},
+		UpdateFunc: func(_, object any) {
+			b.metrics.CacheEvent.SetToCurrentTime()
+			observe(object.(T))
+		},
+		DeleteFunc: func(object any) {
+			b.metrics.CacheEvent.SetToCurrentTime()
+			if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+				object = last.Obj
+			}
+			if deleted, ok := object.(T); ok {
+				forget(deleted)
+			}
+		},
+	}
+}
+
+func newAuthenticator(config *rest.Config, options Options) (auth.Authenticator, error) {
+	var sources auth.FirstOf
+	if options.TokenReview {
+		clientset, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("client for TokenReviews: %w", err)
+		}
+		sources = append(sources, auth.NewTokenReview(reviewer{clientset}))
+	}
+	if options.AllowAnonymous {
+		sources = append(sources, auth.Anonymous{})
+	}
+	return sources, nil
+}
+
+// reviewTimeout bounds how long a caller waits to be identified.
+const reviewTimeout = 5 * time.Second
+
+type reviewer struct{ clientset kubernetes.Interface }
+
+func (r reviewer) Review(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	return r.clientset.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
+}

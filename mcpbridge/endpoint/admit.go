@@ -1,0 +1,207 @@
+package endpoint
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// bodyTimeout bounds how long a client may take to send its body.
+const bodyTimeout = 15 * time.Second
+
+// admit checks a request, cheapest and most general first: where it goes and where it comes from, who sends it, its
+// body, its headers against its body, and then what the rule of its method asks for.
+func (e *Endpoint) admit(x *exchange) (rule, *wire.Error) {
+	for _, check := range []func(*exchange) *wire.Error{e.checkTarget, e.checkOrigin, checkMedia, e.authenticate, e.read} {
+		if failure := check(x); failure != nil {
+			return rule{}, failure
+		}
+	}
+	if x.request.IsNotification() {
+		if !strings.HasPrefix(x.request.Method, "notifications/") {
+			return rule{}, wire.InvalidRequest("the request has no id")
+		}
+		return rule{}, nil
+	}
+	invalid := x.request.ReadParams()
+	if failure := checkVersion(x); failure != nil {
+		return rule{}, failure
+	}
+	if failure := checkMethodHeader(x); failure != nil {
+		return rule{}, failure
+	}
+	rule, ok := e.rules[x.request.Method]
+	if !ok {
+		return rule, wire.MethodNotFound()
+	}
+	x.label = x.request.Method
+	if invalid != nil {
+		return rule, invalid
+	}
+	if rule.capability == tasksCapability && !x.request.Params.Meta.Tasks {
+		return rule, wire.MissingTasksCapability()
+	}
+	if failure := e.checkName(x, rule.name); failure != nil {
+		return rule, failure
+	}
+	return rule, e.permit(x, rule)
+}
+
+func (e *Endpoint) checkTarget(x *exchange) *wire.Error {
+	if !e.served(x.namespace) {
+		return status(http.StatusNotFound, "there is no endpoint for this namespace")
+	}
+	if x.http.Method != http.MethodPost {
+		x.w.Header().Set("Allow", http.MethodPost)
+		return status(http.StatusMethodNotAllowed, "only POST is supported")
+	}
+	if len(e.AllowedHosts) > 0 && !slices.ContainsFunc(e.AllowedHosts, func(allowed string) bool {
+		host := x.http.Host
+		if name, _, err := net.SplitHostPort(host); err == nil && !strings.Contains(allowed, ":") {
+			host = name
+		}
+		return strings.EqualFold(allowed, host)
+	}) {
+		e.deny(x, "", "Host header not allowed")
+		return status(http.StatusForbidden, "the Host header is not allowed")
+	}
+	return nil
+}
+
+func (e *Endpoint) checkOrigin(x *exchange) *wire.Error {
+	if err := e.origins.Check(x.http); err != nil {
+		e.deny(x, "", "cross-origin request")
+		return status(http.StatusForbidden, "cross-origin requests are not allowed")
+	}
+	return nil
+}
+
+func checkMedia(x *exchange) *wire.Error {
+	if media, _, err := mime.ParseMediaType(x.http.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return status(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+	}
+	var json, stream bool
+	for _, value := range x.http.Header.Values("Accept") {
+		for accepted := range strings.SplitSeq(value, ",") {
+			accepted, _, _ = strings.Cut(accepted, ";")
+			switch strings.ToLower(strings.TrimSpace(accepted)) {
+			case "application/json", "application/*":
+				json = true
+			case "text/event-stream", "text/*":
+				stream = true
+			case "*/*":
+				json, stream = true, true
+			}
+		}
+	}
+	if !json || !stream {
+		return status(http.StatusBadRequest, "Accept must contain both application/json and text/event-stream")
+	}
+	return nil
+}
+
+func (e *Endpoint) authenticate(x *exchange) *wire.Error {
+	principal, err := e.Authenticator.Authenticate(x.http.Context(), auth.Request{Header: x.http.Header, Audiences: x.audiences})
+	switch {
+	case err == nil:
+		x.principal = principal
+		return nil
+	case errors.Is(err, auth.ErrUnavailable):
+		e.Metrics.authFailures.WithLabelValues("unavailable").Inc()
+		failure := e.internal(x, err)
+		failure.Status = http.StatusServiceUnavailable
+		return failure
+	}
+	reason, message := "missing", "authentication is required"
+	x.w.Header().Set("WWW-Authenticate", "Bearer")
+	if !errors.Is(err, auth.ErrNoCredentials) {
+		reason, message = "refused", "the credentials are not accepted"
+		x.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	}
+	e.Metrics.authFailures.WithLabelValues(reason).Inc()
+	e.deny(x, "", message)
+	return status(http.StatusUnauthorized, message)
+}
+
+func (e *Endpoint) read(x *exchange) *wire.Error {
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.http.Body, e.MaxBodyBytes))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return status(http.StatusRequestEntityTooLarge, "the body is larger than this server accepts")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return status(http.StatusRequestTimeout, "the body did not arrive in time")
+	case err != nil:
+		return status(http.StatusBadRequest, "the body could not be read")
+	}
+	// From here on the connection is only watched for the caller's leaving, however long the answer takes.
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+	request, failure := wire.ReadRequest(body)
+	x.request = request
+	return failure
+}
+
+// checkVersion compares the MCP-Protocol-Version header with the body and with what is supported.
+func checkVersion(x *exchange) *wire.Error {
+	header, declared := x.http.Header.Get("Mcp-Protocol-Version"), x.request.Params.Meta.Version
+	switch {
+	case header == "" && x.request.Method == "initialize":
+		// An older client: this message may be all that its user sees (Versioning, Backward Compatibility).
+		return wire.UnsupportedVersion("")
+	case header == "":
+		return wire.HeaderMismatch("the header MCP-Protocol-Version is missing")
+	case declared != "" && declared != header:
+		return wire.HeaderMismatch("the header MCP-Protocol-Version does not match params._meta." + wire.MetaProtocolVersion)
+	case header != wire.ProtocolVersion:
+		return wire.UnsupportedVersion(header)
+	}
+	return nil
+}
+
+func checkMethodHeader(x *exchange) *wire.Error {
+	switch x.http.Header.Get("Mcp-Method") {
+	case "":
+		return wire.HeaderMismatch("the header Mcp-Method is missing")
+	case x.request.Method:
+		return nil
+	}
+	return wire.HeaderMismatch("the header Mcp-Method does not match the method of the body")
+}
+
+func (e *Endpoint) checkName(x *exchange, name nameHeader) *wire.Error {
+	raw, parameter := name.parameter(&x.request.Params)
+	if parameter == "" {
+		return nil
+	}
+	value, ok := wire.Text(raw)
+	if !ok {
+		return wire.InvalidParams(parameter + " must be a string")
+	}
+	header := x.http.Header.Get("Mcp-Name")
+	if header == "" {
+		if name == taskID && e.TolerateMissingName {
+			return nil
+		}
+		return wire.HeaderMismatch("the header Mcp-Name is missing")
+	}
+	if decoded, ok := wire.DecodeHeader(header); !ok || decoded != value {
+		return wire.HeaderMismatch("the header Mcp-Name does not match " + parameter)
+	}
+	return nil
+}
+
+// status is an error of HTTP rather than of a method.
+func status(code int, message string) *wire.Error {
+	failure := wire.InvalidRequest(message)
+	failure.Status = code
+	return failure
+}

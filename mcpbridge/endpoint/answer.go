@@ -1,0 +1,58 @@
+package endpoint
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// writeTimeout bounds how long a client may take to accept what is written to it.
+const writeTimeout = 30 * time.Second
+
+// limitWrite gives the client writeTimeout from now. Not every ResponseWriter has deadlines; then there are no slow clients either.
+func limitWrite(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+}
+
+// result answers with a result that is JSON already.
+func (x *exchange) result(result []byte) {
+	x.send(http.StatusOK, wire.Response(x.request.ID, result))
+}
+
+// fail answers with an error.
+func (x *exchange) fail(failure *wire.Error) {
+	x.outcome.Store(outcomeOf(failure))
+	x.send(failure.HTTPStatus(), wire.ErrorResponse(x.request.ID, failure))
+}
+
+func (x *exchange) send(status int, body []byte) {
+	limitWrite(x.w)
+	header := x.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(body) // the client has left: there is nobody to tell
+}
+
+// internal logs an error that is nobody's but ours, and makes the answer that refers to the log.
+func (e *Endpoint) internal(x *exchange, err error) *wire.Error {
+	id := rand.Text()[:12]
+	e.Log.Error("internal error", "errorId", id, "namespace", x.namespace, "method", x.label,
+		"principal", x.principal.String(), "error", err)
+	return &wire.Error{
+		Code:    wire.CodeInternalError,
+		Message: "Internal error; the server's log names the cause under the id " + id,
+		Data:    []byte(`{"errorId":"` + id + `"}`),
+	}
+}
+
+// deny writes the audit line of a request that was refused for what its caller is.
+func (e *Endpoint) deny(x *exchange, object, why string) {
+	e.Metrics.denials.WithLabelValues(x.label).Inc()
+	e.Log.Info("denied", "audit", true, "outcome", "denied", "why", why, "principal", x.principal.String(),
+		"method", x.label, "namespace", x.namespace, "object", object, "remote", x.http.RemoteAddr)
+}

@@ -1,0 +1,230 @@
+// Package endpoint is the MCP endpoint: one for each namespace. A thin handler checks every request and answers the
+// task methods itself; server/discover and the tools go through the MCP SDK.
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/tasks"
+	"github.com/mcptask/mcptask/mcpbridge/tools"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// Config is what an Endpoint is made of.
+type Config struct {
+	// PublicURL is the URL under which callers reach the bridge, without a slash at its end. It makes the audiences.
+	PublicURL string
+	// DefaultNamespace is served at /mcp too; none when empty.
+	DefaultNamespace string
+	// Namespaces that are served; all when empty.
+	Namespaces []string
+	// AllowedHosts are the values of the Host header that are accepted; all when empty.
+	AllowedHosts []string
+	// MaxBodyBytes bounds the body of a request.
+	MaxBodyBytes int64
+	// MaxWaitingCalls bounds the calls that wait for their result at one time.
+	MaxWaitingCalls int64
+	// TolerateMissingName accepts task methods without the Mcp-Name header, for clients that leave it out.
+	TolerateMissingName bool
+	// Server is how the bridge introduces itself.
+	Server wire.ServerInfo
+
+	Authenticator auth.Authenticator
+	Store         *tasks.Store
+	API           tasks.API
+	Log           *slog.Logger
+	Metrics       *Metrics
+}
+
+// Endpoint serves MCP over HTTP.
+type Endpoint struct {
+	Config
+	// Tools are what is offered. The owner of the watch keeps it in step.
+	Tools *tools.Catalog
+
+	rules    map[string]rule
+	finder   *tasks.Finder
+	payloads *tasks.Payloads
+	origins  *http.CrossOriginProtection
+	json     http.Handler // the SDK, answering with one JSON object
+	sse      http.Handler // the SDK, answering with a stream
+	mux      *http.ServeMux
+
+	bodyTimeout time.Duration
+
+	draining chan struct{}
+	drain    sync.Once
+	calls    sync.WaitGroup // tool calls under way
+	slots    chan struct{}  // one for each waiting call
+}
+
+// New makes an Endpoint.
+func New(config Config) *Endpoint {
+	e := &Endpoint{
+		Config:      config,
+		rules:       methods(),
+		finder:      tasks.NewFinder(config.Store, config.API, config.Metrics.liveReads.Inc),
+		payloads:    tasks.NewPayloads(config.Server),
+		origins:     http.NewCrossOriginProtection(),
+		mux:         http.NewServeMux(),
+		bodyTimeout: bodyTimeout,
+		draining:    make(chan struct{}),
+		slots:       make(chan struct{}, config.MaxWaitingCalls),
+	}
+	e.Tools = tools.NewCatalog(e.newServer, config.Log, func(n int) { config.Metrics.toolsLeftOut.Set(float64(n)) })
+	server := func(r *http.Request) *mcp.Server { return e.Tools.Server(exchangeOf(r.Context()).namespace) }
+	quiet := slog.New(slog.DiscardHandler)
+	e.json = mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, Logger: quiet, DisableLocalhostProtection: true,
+		PropagateRequestCancellation: true, MaxRequestBodyBytes: -1, // the body was read and bounded here
+	})
+	e.sse = mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+		Stateless: true, Logger: quiet, DisableLocalhostProtection: true,
+		PropagateRequestCancellation: true, MaxRequestBodyBytes: -1,
+	})
+	e.mux.HandleFunc("/mcp/{namespace}", func(w http.ResponseWriter, r *http.Request) {
+		namespace := r.PathValue("namespace")
+		e.serve(w, r, namespace, []string{e.PublicURL + "/mcp/" + namespace})
+	})
+	if e.DefaultNamespace != "" {
+		e.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+			e.serve(w, r, e.DefaultNamespace, []string{e.PublicURL + "/mcp/" + e.DefaultNamespace, e.PublicURL + "/mcp"})
+		})
+	}
+	return e
+}
+
+// ServeHTTP implements http.Handler.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	limitWrite(w)
+	// In force until the body is read whole: net/http itself reads what a handler that refuses a request leaves of it.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(e.bodyTimeout))
+	e.mux.ServeHTTP(w, r)
+}
+
+// Drain makes the waiting calls answer with what there is to say now, because the bridge is about to end.
+func (e *Endpoint) Drain() { e.drain.Do(func() { close(e.draining) }) }
+
+// Wait returns when no tool call is under way, or when ctx ends.
+func (e *Endpoint) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { e.calls.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("tool calls are still under way: %w", ctx.Err())
+	}
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	w         http.ResponseWriter
+	http      *http.Request
+	namespace string
+	audiences []string
+	principal auth.Principal
+	request   *wire.Request
+	// task is the caller's own task that the request is about, where its method's rule asks for one.
+	task *v1alpha1.McpTask
+	// stream is the answer of a method that the SDK serves.
+	stream *stream
+	// label is the method, for the metrics: one of a small set.
+	label string
+	// outcome is a string of a small set too; the SDK's goroutine sets it.
+	outcome atomic.Value
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// serve takes one request through the checks and to its method.
+func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, namespace string, audiences []string) {
+	start := time.Now()
+	x := &exchange{w: w, http: r, namespace: namespace, audiences: audiences, request: &wire.Request{}, label: "other"}
+	x.outcome.Store("ok")
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+				panic(p)
+			}
+			failure := e.internal(x, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			failure.Status = http.StatusInternalServerError
+			if x.stream == nil || !x.stream.begun() {
+				x.fail(failure)
+			}
+		}
+		e.Metrics.observe(x, time.Since(start))
+	}()
+	rule, failure := e.admit(x)
+	if failure != nil {
+		x.fail(failure)
+		return
+	}
+	if x.request.IsNotification() {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	rule.serve(e, x)
+}
+
+// served says whether the namespace has an endpoint here.
+func (e *Endpoint) served(namespace string) bool {
+	if len(validation.IsDNS1123Label(namespace)) > 0 {
+		return false
+	}
+	for _, name := range e.Namespaces {
+		if name == namespace {
+			return true
+		}
+	}
+	return len(e.Namespaces) == 0
+}
+
+// permit is the one place where it is decided whether a caller may use a method on a task. A stranger is told what
+// somebody is told who asks for a task that never was; the log has the truth.
+func (e *Endpoint) permit(x *exchange, rule rule) *wire.Error {
+	if rule.object == namespaceOnly {
+		return nil
+	}
+	id, ok := wire.Text(x.request.Params.TaskID)
+	if !ok {
+		return wire.InvalidParams("params.taskId must be a string")
+	}
+	key := types.NamespacedName{Namespace: x.namespace, Name: id}
+	task, err := e.finder.Find(x.http.Context(), key, x.principal.String())
+	switch {
+	case errors.Is(err, tasks.ErrUnknown):
+		return wire.UnknownTask()
+	case errors.Is(err, tasks.ErrTooMany):
+		return &wire.Error{Code: wire.CodeInternalError, Status: http.StatusTooManyRequests,
+			Message: "Too many look-ups of unknown tasks; try again in a second"}
+	case err != nil:
+		failure := e.internal(x, err)
+		failure.Status = http.StatusServiceUnavailable
+		return failure
+	case !x.principal.Owns(task):
+		e.deny(x, key.String(), "not the owner")
+		return wire.UnknownTask()
+	}
+	x.task = task
+	return nil
+}

@@ -1,0 +1,70 @@
+package endpoint
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// Metrics are what the bridge counts.
+type Metrics struct {
+	requests     *prometheus.CounterVec
+	latency      *prometheus.HistogramVec
+	liveReads    prometheus.Counter
+	waiting      prometheus.Gauge
+	authFailures *prometheus.CounterVec
+	denials      *prometheus.CounterVec
+	toolsLeftOut prometheus.Gauge
+
+	// CacheLag is how long the watch took to show what this replica knew already.
+	CacheLag prometheus.Histogram
+	// CacheEvent is when the watch last told of a change, in seconds since 1970.
+	CacheEvent prometheus.Gauge
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	const namespace, bridge = "mcptask", "bridge"
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "requests_total", Help: "Requests by method and outcome: ok, or the JSON-RPC error code."}, []string{"method", "outcome"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "request_duration_seconds", Help: "Time to the end of the answer, waiting calls included.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10)}, []string{"method"}),
+		liveReads: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "live_reads_total", Help: "Tasks read from the API server because the cache did not have them."}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "waiting_calls", Help: "Tool calls that wait for their result."}),
+		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "auth_failures_total", Help: "Requests whose caller could not be identified, by reason."}, []string{"reason"}),
+		denials: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "denials_total", Help: "Requests refused for what their caller is, by method."}, []string{"method"}),
+		toolsLeftOut: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "tools_left_out", Help: "Ready tools that cannot be offered; the log says why."}),
+		CacheLag: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "cache_lag_seconds", Help: "Age of a known write or live read when the watch showed it.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
+		CacheEvent: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "cache_last_event_timestamp_seconds", Help: "When the watch last told of a change."}),
+	}
+	registry.MustRegister(m.requests, m.latency, m.liveReads, m.waiting, m.authFailures, m.denials, m.toolsLeftOut, m.CacheLag, m.CacheEvent)
+	return m
+}
+
+func (m *Metrics) observe(x *exchange, took time.Duration) {
+	m.requests.WithLabelValues(x.label, x.outcome.Load().(string)).Inc()
+	m.latency.WithLabelValues(x.label).Observe(took.Seconds())
+}
+
+// outcomeOf keeps tools from inventing label values: their own codes are all one.
+func outcomeOf(failure *wire.Error) string {
+	switch failure.Code {
+	case wire.CodeParseError, wire.CodeInvalidRequest, wire.CodeMethodNotFound, wire.CodeInvalidParams, wire.CodeInternalError,
+		wire.CodeHeaderMismatch, wire.CodeMissingCapability, wire.CodeUnsupportedVersion:
+		return strconv.FormatInt(failure.Code, 10)
+	}
+	return "tool"
+}

@@ -1,0 +1,68 @@
+package endpoint
+
+import (
+	"encoding/json"
+
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// rule is what holds for a method before it is served. Every field must be set: the zero values are no rules.
+type rule struct {
+	capability capability
+	// name is the parameter that the Mcp-Name header repeats.
+	name   nameHeader
+	object object
+	serve  func(*Endpoint, *exchange)
+}
+
+// capability is what the client must have declared in the request.
+type capability int
+
+const (
+	_ capability = iota
+	noCapability
+	tasksCapability
+)
+
+// object is what the method is about, and so whose it must be.
+type object int
+
+const (
+	_ object = iota
+	// namespaceOnly: the method is about the namespace, which every identified caller of the endpoint may use.
+	namespaceOnly
+	// ownTask: the method is about a task, which must be the caller's own.
+	ownTask
+)
+
+// nameHeader says what the Mcp-Name header is about (Streamable HTTP, Standard Request Headers; tasks, Routing Headers).
+type nameHeader int
+
+const (
+	_ nameHeader = iota
+	noName
+	toolName
+	taskID
+)
+
+// parameter is the parameter that the header repeats, and its name.
+func (n nameHeader) parameter(p *wire.Params) (json.RawMessage, string) {
+	switch n {
+	case toolName:
+		return p.Name, "params.name"
+	case taskID:
+		return p.TaskID, "params.taskId"
+	}
+	return nil, ""
+}
+
+// methods are the methods that there are. What is not here is answered with -32601.
+func methods() map[string]rule {
+	return map[string]rule{
+		"server/discover": {noCapability, noName, namespaceOnly, (*Endpoint).serveSDK},
+		"tools/list":      {noCapability, noName, namespaceOnly, (*Endpoint).serveSDK},
+		"tools/call":      {noCapability, toolName, namespaceOnly, (*Endpoint).serveSDK},
+		"tasks/get":       {tasksCapability, taskID, ownTask, (*Endpoint).serveGet},
+		"tasks/cancel":    {tasksCapability, taskID, ownTask, (*Endpoint).serveCancel},
+	}
+}

@@ -1,0 +1,79 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/tasks"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// writeLimit bounds a request to the API server that writes.
+const writeLimit = 10 * time.Second
+
+// serveGet answers tasks/get from what this replica knows: no API call.
+func (e *Endpoint) serveGet(x *exchange) {
+	payload, err := e.payload(x.task)
+	if err != nil {
+		x.fail(e.internal(x, err))
+		return
+	}
+	x.result(payload.Get)
+}
+
+// payload is what is said about a task now.
+func (e *Endpoint) payload(task *v1alpha1.McpTask) (*tasks.Payload, error) {
+	var tool tasks.Tool
+	if t := e.Tools.OfTask(task); t != nil {
+		tool = t.Payload
+	}
+	return e.payloads.Of(task, tool)
+}
+
+// serveCancel stores the request to cancel and acknowledges it. From then on this replica shows the task with it.
+func (e *Endpoint) serveCancel(x *exchange) {
+	if err := e.cancel(x, x.task, "asked for by tasks/cancel"); err != nil {
+		if apierrors.IsNotFound(err) {
+			x.fail(wire.UnknownTask())
+			return
+		}
+		failure := e.internal(x, err)
+		failure.Status = http.StatusServiceUnavailable
+		x.fail(failure)
+		return
+	}
+	acknowledgement, err := wire.Acknowledgement(e.Server)
+	if err != nil {
+		x.fail(e.internal(x, err))
+		return
+	}
+	x.result(acknowledgement)
+}
+
+// cancel asks for the end of a task. A task that has ended, or is ending already, costs no write.
+func (e *Endpoint) cancel(x *exchange, task *v1alpha1.McpTask, reason string) error {
+	if task.Status.State.Terminal() || task.Spec.Cancel != nil {
+		return nil
+	}
+	// The write outlives a caller who leaves: it may be the very reason for it.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(x.http.Context()), writeLimit)
+	defer stop()
+	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
+	now := metav1.Now()
+	cancelled, err := e.API.Cancel(ctx, key, v1alpha1.CancelRequest{
+		Requested: true, By: x.principal.String(), At: &now, Reason: reason,
+	})
+	if err != nil {
+		return fmt.Errorf("cancelling task %s: %w", key, err)
+	}
+	e.Store.Remember(cancelled)
+	e.Log.Debug("cancel requested", "principal", x.principal.String(), "namespace", key.Namespace, "task", key.Name, "reason", reason)
+	return nil
+}

@@ -1,0 +1,45 @@
+package mcpbridge
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"no source of identities":          {func(o *Options) { o.AllowAnonymous = false }, "--token-review"},
+		"tokens without an audience":       {func(o *Options) { o.TokenReview = true }, "--public-url"},
+		"a URL without a scheme":           {func(o *Options) { o.PublicURL = "mcp.example.com" }, "--public-url"},
+		"a URL of another scheme":          {func(o *Options) { o.PublicURL = "ftp://mcp.example.com" }, "--public-url"},
+		"a namespace that cannot be":       {func(o *Options) { o.Namespaces = []string{"a/b"} }, `"a/b"`},
+		"a default that is not served":     {func(o *Options) { o.Namespaces, o.DefaultNamespace = []string{"a"}, "b" }, "--default-namespace"},
+		"no body at all":                   {func(o *Options) { o.MaxBodyBytes = 0 }, "--max-body-bytes"},
+		"nobody may wait":                  {func(o *Options) { o.MaxWaitingCalls = 0 }, "--max-waiting-calls"},
+		"and what works":                   {func(o *Options) {}, ""},
+		"tokens with a URL, slash and all": {func(o *Options) { o.TokenReview, o.PublicURL = true, "https://mcp.example.com/" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := Options{AllowAnonymous: true, MaxBodyBytes: 1, MaxWaitingCalls: 1, Log: slog.New(slog.DiscardHandler)}
+			tc.change(&options)
+			err := options.Validate()
+			if tc.want == "" {
+				if err != nil || strings.HasSuffix(options.PublicURL, "/") {
+					t.Errorf("got %v with %q", err, options.PublicURL)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want it to name %s", err, tc.want)
+			}
+			if _, err := New(&rest.Config{}, options); err == nil {
+				t.Error("a bridge is made all the same")
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+var (
+	// ErrUnknown means that no such task is stored.
+	ErrUnknown = errors.New("no such task")
+	// ErrTooMany means that the caller asked for too many tasks that nobody knows.
+	ErrTooMany = errors.New("too many look-ups of unknown tasks")
+)
+
+const (
+	// missingFor spares the API server the same question again and again.
+	missingFor = time.Second
+	// maxMissing and maxCallers bound the memory.
+	maxMissing = 8192
+	maxCallers = 4096
+	// liveRate and liveBurst bound the live reads of one caller, for each second.
+	liveRate, liveBurst = 20, 40
+	liveTimeout         = 5 * time.Second
+)
+
+// Finder settles a cache miss with one live read, so that a handle that another replica has just given resolves here.
+type Finder struct {
+	store   *Store
+	api     API
+	read    func() // counts live reads
+	flight  singleflight.Group
+	missing *cache.LRUExpireCache // types.NamespacedName → nothing
+	callers *cache.LRUExpireCache // string → *rate.Limiter
+}
+
+// NewFinder makes a Finder over a store. read is called for each live read.
+func NewFinder(store *Store, api API, read func()) *Finder {
+	return &Finder{store: store, api: api, read: read,
+		missing: cache.NewLRUExpireCache(maxMissing), callers: cache.NewLRUExpireCache(maxCallers)}
+}
+
+// Find returns the task, ErrUnknown, ErrTooMany, or why the API server did not answer.
+func (f *Finder) Find(ctx context.Context, key types.NamespacedName, caller string) (*v1alpha1.McpTask, error) {
+	if task, ok := f.store.Get(key); ok {
+		return task, nil
+	}
+	if !v1alpha1.ValidTaskID(key.Name) {
+		return nil, ErrUnknown
+	}
+	if _, ok := f.missing.Get(key); ok {
+		return nil, ErrUnknown
+	}
+	if !f.limiter(caller).Allow() {
+		return nil, ErrTooMany
+	}
+	found, err, _ := f.flight.Do(key.String(), func() (any, error) {
+		if task, ok := f.store.Get(key); ok { // another's read has just ended
+			return task, nil
+		}
+		f.read()
+		// Not the caller's context: others may wait for the same answer.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
+		defer cancel()
+		task, err := f.api.Get(ctx, key)
+		if apierrors.IsNotFound(err) {
+			f.missing.Add(key, struct{}{}, missingFor)
+			return nil, ErrUnknown
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading task %s: %w", key, err)
+		}
+		f.store.Remember(task)
+		return task, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found.(*v1alpha1.McpTask), nil
+}
+
+func (f *Finder) limiter(caller string) *rate.Limiter {
+	if known, ok := f.callers.Get(caller); ok {
+		return known.(*rate.Limiter)
+	}
+	limiter := rate.NewLimiter(liveRate, liveBurst)
+	f.callers.Add(caller, limiter, time.Hour)
+	return limiter
+}

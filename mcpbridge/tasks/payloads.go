@@ -1,0 +1,70 @@
+package tasks
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+const (
+	// maxPayloads bounds the number of answers that are kept ready.
+	maxPayloads = 4096
+	// payloadLife frees the memory of tasks that nobody polls any more.
+	payloadLife = 10 * time.Minute
+)
+
+// Tool is the tool of a task, in the generation that its payload was built with.
+type Tool struct {
+	wire.Tool
+	// UID and Generation of the McpTool; zero when it is gone.
+	UID        types.UID
+	Generation int64
+}
+
+// Payloads keeps the answers of tasks/get ready: a task that does not change is built, and its result checked
+// against the tool's schema, once and not for each poll.
+type Payloads struct {
+	server wire.ServerInfo
+	built  *cache.LRUExpireCache // version → *Payload
+}
+
+// version is what a payload depends on.
+type version struct {
+	task            types.UID
+	resourceVersion string
+	tool            types.UID
+	generation      int64
+}
+
+// Payload is what is said about a task.
+type Payload struct {
+	// Task as it is sent.
+	Task *wire.Task
+	// Get is the result of tasks/get, as JSON.
+	Get []byte
+}
+
+// NewPayloads makes an empty cache of answers of this server.
+func NewPayloads(server wire.ServerInfo) *Payloads {
+	return &Payloads{server: server, built: cache.NewLRUExpireCache(maxPayloads)}
+}
+
+// Of returns what is said about the task in its present state.
+func (p *Payloads) Of(task *v1alpha1.McpTask, tool Tool) (*Payload, error) {
+	key := version{task.UID, task.ResourceVersion, tool.UID, tool.Generation}
+	if known, ok := p.built.Get(key); ok {
+		return known.(*Payload), nil
+	}
+	payload := &Payload{Task: wire.NewTask(task, tool.Tool)}
+	var err error
+	if payload.Get, err = wire.GetTaskResult(payload.Task, p.server); err != nil {
+		return nil, fmt.Errorf("task %s/%s cannot be written as JSON: %w", task.Namespace, task.Name, err)
+	}
+	p.built.Add(key, payload, payloadLife)
+	return payload, nil
+}

@@ -1,0 +1,133 @@
+// Package tasks is what a replica knows about tasks: its watch's view, what it wrote or read itself and the watch has
+// not shown yet, and who waits for changes.
+package tasks
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// ahead is how long an object counts that the watch has not shown: longer than any watch lags that is not broken.
+const ahead = 30 * time.Second
+
+// The watch reads every task, because any caller's handle must resolve on every replica; get settles a cache miss.
+//
+// +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks,verbs=get;list;watch
+
+// Store holds the tasks by namespace and name. The tasks that it returns are shared: nobody changes them.
+type Store struct {
+	hub *hub
+	now func() time.Time
+	// lag is told how long the watch took to show an object that was known already.
+	lag func(time.Duration)
+
+	mu      sync.RWMutex
+	watched map[types.NamespacedName]*v1alpha1.McpTask
+	ahead   map[types.NamespacedName]remembered
+}
+
+type remembered struct {
+	task  *v1alpha1.McpTask
+	since time.Time
+}
+
+// NewStore makes an empty store. lag may be nil.
+func NewStore(lag func(time.Duration)) *Store {
+	if lag == nil {
+		lag = func(time.Duration) {}
+	}
+	return &Store{
+		hub: newHub(), now: time.Now, lag: lag,
+		watched: map[types.NamespacedName]*v1alpha1.McpTask{},
+		ahead:   map[types.NamespacedName]remembered{},
+	}
+}
+
+// Get returns the newest state of a task that this replica knows.
+func (s *Store) Get(key types.NamespacedName) (*v1alpha1.McpTask, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	task, ok := s.watched[key]
+	if r, known := s.ahead[key]; known && s.now().Sub(r.since) < ahead && !newer(task, r.task) {
+		return r.task, true
+	}
+	return task, ok
+}
+
+// Remember keeps what this replica wrote or read itself until the watch shows it, or something newer.
+func (s *Store) Remember(task *v1alpha1.McpTask) {
+	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
+	s.mu.Lock()
+	now := s.now()
+	for other, r := range s.ahead {
+		if now.Sub(r.since) >= ahead {
+			delete(s.ahead, other)
+		}
+	}
+	known := s.watched[key]
+	if r, ok := s.ahead[key]; ok && (known == nil || newer(r.task, known)) {
+		known = r.task
+	}
+	if known == nil || newer(task, known) {
+		s.ahead[key] = remembered{task: strip(task), since: now}
+	}
+	s.mu.Unlock()
+	s.hub.publish(key)
+}
+
+// Observe takes the watch's word for a task.
+func (s *Store) Observe(task *v1alpha1.McpTask) {
+	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
+	s.mu.Lock()
+	s.watched[key] = task
+	if r, ok := s.ahead[key]; ok && !newer(r.task, task) {
+		s.lag(s.now().Sub(r.since))
+		delete(s.ahead, key)
+	}
+	s.mu.Unlock()
+	s.hub.publish(key)
+}
+
+// Forget takes the watch's word that a task is gone.
+func (s *Store) Forget(key types.NamespacedName) {
+	s.mu.Lock()
+	delete(s.watched, key)
+	delete(s.ahead, key)
+	s.mu.Unlock()
+	s.hub.publish(key)
+}
+
+// Subscribe returns a channel that has a value after each change of the task; several changes may make one value.
+// stop must be called.
+func (s *Store) Subscribe(key types.NamespacedName) (changed <-chan struct{}, stop func()) {
+	return s.hub.subscribe(key)
+}
+
+// newer says whether a was written after b. Resource versions of one resource are ordered numbers (Kubernetes 1.35, API
+// concepts, Resource versions); should a server's not be, the watch's word counts.
+func newer(a, b *v1alpha1.McpTask) bool {
+	if a == nil || b == nil {
+		return a != nil
+	}
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0
+}
+
+// Strip is the transform of the watch's cache: it drops what the bridge never reads.
+func Strip(object any) (any, error) {
+	if task, ok := object.(*v1alpha1.McpTask); ok {
+		return strip(task), nil
+	}
+	return object, nil
+}
+
+func strip(task *v1alpha1.McpTask) *v1alpha1.McpTask {
+	task.ManagedFields = nil
+	task.Spec.Arguments = nil
+	return task
+}

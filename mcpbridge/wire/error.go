@@ -1,0 +1,110 @@
+// Package wire is what the bridge reads and writes: JSON-RPC requests and errors, and MCP's tasks and
+// tool results. Nothing in it does I/O or knows the time.
+package wire
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Error codes: JSON-RPC 2.0's own, and MCP's (2026-07-28, Overview, Error Codes).
+const (
+	CodeParseError         = -32700
+	CodeInvalidRequest     = -32600
+	CodeMethodNotFound     = -32601
+	CodeInvalidParams      = -32602
+	CodeInternalError      = -32603
+	CodeHeaderMismatch     = -32020
+	CodeMissingCapability  = -32021
+	CodeUnsupportedVersion = -32022
+)
+
+// Error is a JSON-RPC error as a client sees it.
+type Error struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+
+	// Status is the HTTP status of the answer; 0 means the one that belongs to the code.
+	Status int `json:"-"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func newError(code int64, message string) *Error { return &Error{Code: code, Message: message} }
+
+// InvalidRequest says that the body is no JSON-RPC request.
+func InvalidRequest(message string) *Error { return newError(CodeInvalidRequest, message) }
+
+// InvalidParams says that the parameters do not fit the method.
+func InvalidParams(message string) *Error { return newError(CodeInvalidParams, message) }
+
+// HeaderMismatch says that a header is missing or contradicts the body.
+func HeaderMismatch(message string) *Error { return newError(CodeHeaderMismatch, message) }
+
+// MethodNotFound says that the server has no such method. The name is not repeated: it is the caller's text.
+func MethodNotFound() *Error { return newError(CodeMethodNotFound, "Method not found") }
+
+// UnknownTask is the one answer for a task that never was, that was deleted, and that is somebody else's.
+func UnknownTask() *Error { return newError(CodeInvalidParams, "Unknown task") }
+
+// MissingTasksCapability says that the request does not declare the tasks extension (tasks, Capability Negotiation).
+func MissingTasksCapability() *Error {
+	return &Error{
+		Code:    CodeMissingCapability,
+		Message: "Missing required client capability: the extension " + TasksExtension,
+		Data:    json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + TasksExtension + `":{}}}}`),
+	}
+}
+
+// UnsupportedVersion lists what is supported (Versioning, Protocol Version Negotiation).
+func UnsupportedVersion(requested string) *Error {
+	data, _ := json.Marshal(struct {
+		Supported []string `json:"supported"`
+		Requested string   `json:"requested"`
+	}{[]string{ProtocolVersion}, clip(requested, 64)}) // strings always marshal
+	return &Error{Code: CodeUnsupportedVersion, Message: "Unsupported protocol version; supported: " + ProtocolVersion, Data: data}
+}
+
+// HTTPStatus is the HTTP status of an answer with this error (2026-07-28, Streamable HTTP).
+func (e *Error) HTTPStatus() int {
+	if e.Status != 0 {
+		return e.Status
+	}
+	switch e.Code {
+	case CodeMethodNotFound:
+		return http.StatusNotFound
+	case CodeParseError, CodeInvalidRequest, CodeInvalidParams, CodeHeaderMismatch, CodeMissingCapability, CodeUnsupportedVersion:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// ErrorResponse is the whole response with an error. A nil id becomes null: the request could not be read.
+func ErrorResponse(id json.RawMessage, e *Error) []byte {
+	response, _ := json.Marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   *Error          `json:"error"`
+	}{"2.0", id, e}) // the id was parsed and Data is made here: both marshal
+	return response
+}
+
+// Response is the whole response with a result that is JSON already.
+func Response(id, result json.RawMessage) []byte {
+	const head, middle = `{"jsonrpc":"2.0","id":`, `,"result":`
+	response := make([]byte, 0, len(head)+len(id)+len(middle)+len(result)+1)
+	response = append(response, head...)
+	response = append(response, id...)
+	response = append(response, middle...)
+	response = append(response, result...)
+	return append(response, '}')
+}
+
+// clip bounds a text that came from outside.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/mcptask/mcptask/api/toolschema"
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// CallResult is MCP's CallToolResult (2026-07-28, Tools, Tool Result).
+type CallResult struct {
+	ResultType        string            `json:"resultType"`
+	Content           []json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage   `json:"structuredContent,omitempty"`
+	IsError           bool              `json:"isError,omitempty"`
+	Meta              json.RawMessage   `json:"_meta,omitempty"`
+}
+
+// ErrorResult is the result of a tool that says in words what went wrong.
+func ErrorResult(text string) *CallResult {
+	return &CallResult{ResultType: resultComplete, Content: []json.RawMessage{textBlock(text)}, IsError: true}
+}
+
+// newCallResult makes a stored result fit to send: the content is an array, structured content stands in a text
+// block too (Tools, Structured Content), and what does not fit the tool's outputSchema is an error of the tool.
+func newCallResult(stored *v1alpha1.TaskResult, output *toolschema.Schema) *CallResult {
+	if stored != nil && stored.Inline == nil && stored.SecretRef != nil {
+		return ErrorResult(fmt.Sprintf("The tool has ended. Its result of %d bytes is too large to be shown here; it is kept in the Secret %s.", stored.Size, stored.SecretRef.Name))
+	}
+	if stored == nil || stored.Inline == nil {
+		return ErrorResult("The tool ended without a result that could be kept.")
+	}
+	result := &CallResult{}
+	if err := json.Unmarshal(stored.Inline.Raw, result); err != nil {
+		return ErrorResult("The stored result of the tool is not a tool result and cannot be shown.")
+	}
+	result.ResultType = resultComplete
+	if string(result.StructuredContent) == "null" {
+		result.StructuredContent = nil
+	}
+	if fault := misfit(result, output); fault != "" {
+		explained := ErrorResult("The tool's result does not fit its outputSchema: " + fault)
+		explained.Content = append(explained.Content, result.Content...)
+		explained.Meta = result.Meta
+		return explained
+	}
+	if result.Content == nil {
+		result.Content = []json.RawMessage{}
+	}
+	if len(result.StructuredContent) > 0 && !hasText(result.Content, result.StructuredContent) {
+		result.Content = append(result.Content, textBlock(string(result.StructuredContent)))
+	}
+	return result
+}
+
+// misfit says where and why the result does not fit the schema, "" when it does.
+func misfit(result *CallResult, output *toolschema.Schema) string {
+	if output == nil || result.IsError {
+		return ""
+	}
+	if len(result.StructuredContent) == 0 {
+		return "structuredContent is missing"
+	}
+	err := output.Validate(result.StructuredContent)
+	var mismatch *toolschema.Mismatch
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &mismatch):
+		return "structuredContent: " + mismatch.Error()
+	}
+	return "structuredContent could not be checked"
+}
+
+// hasText says whether a text block holds the same JSON value.
+func hasText(content []json.RawMessage, structured json.RawMessage) bool {
+	want, err := decode(structured)
+	if err != nil {
+		return false
+	}
+	for _, raw := range content {
+		var block struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(raw, &block) != nil || block.Type != "text" {
+			continue
+		}
+		if got, err := decode([]byte(block.Text)); err == nil && reflect.DeepEqual(got, want) {
+			return true
+		}
+	}
+	return false
+}
+
+func decode(raw []byte) (value any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err = decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	if decoder.More() {
+		return nil, errors.New("more than one value")
+	}
+	return value, nil
+}
+
+func textBlock(text string) json.RawMessage {
+	block, _ := json.Marshal(struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}{"text", text}) // strings always marshal
+	return block
+}

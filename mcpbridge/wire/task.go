@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mcptask/mcptask/api/toolschema"
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// Result types (2026-07-28, Overview, ResultType; tasks, Polymorphic Results).
+const (
+	resultComplete = "complete"
+	resultTask     = "task"
+)
+
+// defaultPollInterval is what a task whose tool is gone suggests.
+const defaultPollInterval = 2 * time.Second
+
+// Tool is what the payloads of a task take from its tool. The zero value stands for a tool that is gone.
+type Tool struct {
+	// PollInterval that clients should keep to; 0 means the default.
+	PollInterval time.Duration
+	// Output is the schema of the structured result, nil without one.
+	Output *toolschema.Schema
+}
+
+// Task is MCP's DetailedTask (tasks, Task Status).
+type Task struct {
+	TaskID         string                 `json:"taskId"`
+	Status         v1alpha1.TaskState     `json:"status"`
+	StatusMessage  string                 `json:"statusMessage,omitempty"`
+	CreatedAt      string                 `json:"createdAt"`
+	LastUpdatedAt  string                 `json:"lastUpdatedAt"`
+	TTLMs          *int64                 `json:"ttlMs"`
+	PollIntervalMs int64                  `json:"pollIntervalMs"`
+	InputRequests  map[string]InputPrompt `json:"inputRequests,omitzero"`
+	Result         *CallResult            `json:"result,omitempty"`
+	Error          *Error                 `json:"error,omitempty"`
+}
+
+// InputPrompt is one question to the client.
+type InputPrompt struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// NewTask is the one builder of what is said about a task: for tasks/get, for notifications and for synchronous answers.
+func NewTask(task *v1alpha1.McpTask, tool Tool) *Task {
+	t := &Task{
+		TaskID:         task.Name,
+		Status:         task.Status.State,
+		StatusMessage:  task.Status.Message,
+		CreatedAt:      timestamp(task.CreationTimestamp.Time),
+		LastUpdatedAt:  timestamp(task.CreationTimestamp.Time),
+		TTLMs:          ttl(task),
+		PollIntervalMs: defaultPollInterval.Milliseconds(),
+	}
+	if tool.PollInterval > 0 {
+		t.PollIntervalMs = tool.PollInterval.Milliseconds()
+	}
+	if updated := task.Status.LastUpdatedAt; updated != nil {
+		t.LastUpdatedAt = timestamp(updated.Time)
+	}
+	switch task.Status.State {
+	case "":
+		t.Status = v1alpha1.TaskWorking
+		if t.StatusMessage == "" {
+			t.StatusMessage = "Accepted; waiting for the controller to start the work."
+		}
+	case v1alpha1.TaskInputRequired:
+		t.InputRequests = outstanding(task)
+	case v1alpha1.TaskCompleted:
+		t.Result = newCallResult(task.Status.Result, tool.Output)
+	case v1alpha1.TaskFailed:
+		t.Error = taskError(task)
+		if t.StatusMessage == "" {
+			t.StatusMessage = t.Error.Message
+		}
+	}
+	return t
+}
+
+// outstanding are the questions that have no answer yet: an answer counts from the moment it is stored.
+func outstanding(task *v1alpha1.McpTask) map[string]InputPrompt {
+	open := map[string]InputPrompt{}
+	for _, q := range task.Status.InputRequests {
+		open[q.Key] = InputPrompt{Method: q.Method, Params: q.Params.Raw}
+	}
+	for _, answer := range task.Spec.InputResponses {
+		delete(open, answer.Key)
+	}
+	return open
+}
+
+// taskError is the JSON-RPC error of a failed task, which must have one (tasks, Task Execution Errors).
+func taskError(task *v1alpha1.McpTask) *Error {
+	e := &Error{Code: CodeInternalError, Message: task.Status.Message}
+	if stored := task.Status.Error; stored != nil {
+		e.Code, e.Message = int64(stored.Code), stored.Message
+		if stored.Data != nil {
+			e.Data = stored.Data.Raw
+		}
+	}
+	if e.Message == "" {
+		e.Message = "The task failed"
+	}
+	return e
+}
+
+// ttl is the life of the task in milliseconds from its creation, nil when unlimited. Once the task has ended it is
+// what expiresAt says, because nothing is deleted before that.
+func ttl(task *v1alpha1.McpTask) *int64 {
+	var life time.Duration
+	switch {
+	case task.Status.State.Terminal() && task.Status.ExpiresAt != nil:
+		life = max(task.Status.ExpiresAt.Sub(task.CreationTimestamp.Time), 0)
+	case task.Spec.TTL != nil:
+		life = task.Spec.TTL.Duration
+	default:
+		return nil
+	}
+	ms := life.Milliseconds()
+	return &ms
+}
+
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// ServerInfo names the server in results.
+type ServerInfo struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+type resultMeta struct {
+	ServerInfo ServerInfo `json:"io.modelcontextprotocol/serverInfo"`
+}
+
+// GetTaskResult is the result of tasks/get (tasks, Task Polling).
+func GetTaskResult(t *Task, server ServerInfo) ([]byte, error) {
+	return json.Marshal(struct {
+		ResultType string `json:"resultType"`
+		*Task
+		Meta resultMeta `json:"_meta"`
+	}{resultComplete, t, resultMeta{server}})
+}
+
+// CreateTaskResult is the answer of tools/call with a handle (tasks, Task Creation): the seed of the task, and
+// neither its questions nor its result.
+func CreateTaskResult(t *Task) ([]byte, error) {
+	seed := *t
+	seed.InputRequests, seed.Result, seed.Error = nil, nil, nil
+	return json.Marshal(struct {
+		ResultType string `json:"resultType"`
+		*Task
+	}{resultTask, &seed})
+}
+
+// Acknowledgement is the result of tasks/update and tasks/cancel: complete and empty.
+func Acknowledgement(server ServerInfo) ([]byte, error) {
+	return json.Marshal(struct {
+		ResultType string     `json:"resultType"`
+		Meta       resultMeta `json:"_meta"`
+	}{resultComplete, resultMeta{server}})
+}
