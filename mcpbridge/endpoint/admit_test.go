@@ -105,7 +105,7 @@ func TestWhatIsRefused(t *testing.T) {
 
 func TestMethodsThatAreNot(t *testing.T) {
 	f := newFixture(t, nil)
-	for _, method := range []string{"tasks/result", "tasks/list", "tasks/update", "ping", "initialize", "prompts/list", "nonsense"} {
+	for _, method := range []string{"tasks/result", "tasks/list", "ping", "initialize", "prompts/list", "nonsense"} {
 		failsWith(t, f.alice.Call(t, method, map[string]any{"taskId": id}), -32601, 404, "Method not found")
 	}
 	failsWith(t, f.alice.Call(t, "initialize", nil, mcptest.Header("Mcp-Protocol-Version", ""),

@@ -63,6 +63,7 @@ func methods() map[string]rule {
 		"tools/list":      {noCapability, noName, namespaceOnly, (*Endpoint).serveSDK},
 		"tools/call":      {noCapability, toolName, namespaceOnly, (*Endpoint).serveSDK},
 		"tasks/get":       {tasksCapability, taskID, ownTask, (*Endpoint).serveGet},
+		"tasks/update":    {tasksCapability, taskID, ownTask, (*Endpoint).serveUpdate},
 		"tasks/cancel":    {tasksCapability, taskID, ownTask, (*Endpoint).serveCancel},
 	}
 }

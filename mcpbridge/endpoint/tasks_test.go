@@ -15,9 +15,9 @@ func TestAStrangerLearnsNothing(t *testing.T) {
 	known := f.handle(t, "tool")
 	bob := f.alice
 	bob.Token = "bob"
-	for _, method := range []string{"tasks/get", "tasks/cancel"} {
-		stranger := bob.Call(t, method, map[string]any{"taskId": known})
-		nobody := f.alice.Call(t, method, map[string]any{"taskId": v1alpha1.NewTaskID()})
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		stranger := bob.Call(t, method, map[string]any{"taskId": known, "inputResponses": map[string]any{}})
+		nobody := f.alice.Call(t, method, map[string]any{"taskId": v1alpha1.NewTaskID(), "inputResponses": map[string]any{}})
 		failsWith(t, stranger, -32602, 400, "Unknown task")
 		if stranger.Raw != nobody.Raw || stranger.Status != nobody.Status {
 			t.Errorf("%s tells a stranger %s and says %s of a task that never was", method, stranger.Raw, nobody.Raw)
@@ -33,6 +33,23 @@ func TestAStrangerLearnsNothing(t *testing.T) {
 	}
 	if f.cluster.only(t).Spec.Cancel != nil {
 		t.Error("a stranger cancelled the task")
+	}
+}
+
+func TestAnAnswerThatNobodyAskedForIsAcknowledgedAndIgnored(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", nil)
+	known := f.handle(t, "tool")
+	before := f.cluster.reads + f.cluster.writes
+	response := f.alice.Call(t, "tasks/update", map[string]any{"taskId": known, "inputResponses": map[string]any{"none": map[string]any{"action": "accept"}}})
+	if response.Error != nil || !strings.Contains(response.Raw, `"resultType":"complete"`) {
+		t.Errorf("got %s", response.Raw)
+	}
+	if after := f.cluster.reads + f.cluster.writes; after != before {
+		t.Errorf("it cost %d requests", after-before)
+	}
+	for _, responses := range []any{nil, []any{}, "x"} {
+		failsWith(t, f.alice.Call(t, "tasks/update", map[string]any{"taskId": known, "inputResponses": responses}), -32602, 400, "params.inputResponses must be an object")
 	}
 }
 

@@ -42,9 +42,9 @@ type Request struct {
 
 // Params are the parameters that the bridge itself looks at.
 type Params struct {
-	// Name and Arguments of the tool, TaskID and Cursor: JSON texts of any kind, or nil.
-	Name, Arguments, TaskID, Cursor json.RawMessage
-	Meta                            Meta
+	// Name and Arguments of the tool, TaskID, InputResponses and Cursor: JSON texts of any kind, or nil.
+	Name, Arguments, TaskID, InputResponses, Cursor json.RawMessage
+	Meta                                            Meta
 }
 
 // Meta is what params._meta declares.
@@ -117,12 +117,13 @@ func (r *Request) ReadParams() *Error {
 		Name      json.RawMessage `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 		TaskID    json.RawMessage `json:"taskId"`
+		Responses json.RawMessage `json:"inputResponses"`
 		Cursor    json.RawMessage `json:"cursor"`
 	}
 	if duplicates, err := sigsjson.UnmarshalStrict(r.params, &fields, sigsjson.DisallowDuplicateFields); err != nil || len(duplicates) > 0 {
 		return InvalidParams("a field of params stands there twice")
 	}
-	r.Params = Params{Name: fields.Name, Arguments: fields.Arguments, TaskID: fields.TaskID, Cursor: fields.Cursor}
+	r.Params = Params{Name: fields.Name, Arguments: fields.Arguments, TaskID: fields.TaskID, InputResponses: fields.Responses, Cursor: fields.Cursor}
 	return r.Params.Meta.read(fields.Meta)
 }
 
@@ -187,6 +188,11 @@ func (r *Request) Body(id json.RawMessage) ([]byte, error) {
 		Method  string          `json:"method"`
 		Params  params          `json:"params"`
 	}{"2.0", id, r.Method, params{r.Params.Name, r.Params.Arguments, r.Params.Cursor, r.Params.Meta.raw}})
+}
+
+// IsObject says whether a parameter is a JSON object.
+func IsObject(raw json.RawMessage) bool {
+	return len(raw) > 0 && raw[0] == '{'
 }
 
 // Text is the value of a JSON string; false for everything else, nothing at all included.
