@@ -97,4 +97,5 @@ test-conformance: load ## The official MCP conformance suite against the install
 
 .PHONY: bench
 bench: load ## Ratios against a baseline of the same run
+	go test -run '^$$' -bench 'Handler|PollBesideConstant' ./mcpbridge/endpoint/
 	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m -v ./test/bench/...

@@ -5,7 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -68,37 +70,57 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// The same over a connection of its own for each client, client included.
-func BenchmarkHTTP(b *testing.B) {
+// The same over a connection, as CPU time of client and server together. Batches of both are taken in turn; what is
+// reported is their ratio, with its quartiles.
+func BenchmarkPollBesideConstant(b *testing.B) {
 	f, original, body := poll(b)
-	for name, handler := range map[string]http.Handler{"constant": constant, "tasks_get": f.Endpoint} {
-		b.Run(name, func(b *testing.B) {
-			server := httptest.NewServer(handler)
-			defer server.Close()
-			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL+"/mcp/team", bytes.NewReader(body))
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					request.Header = original.Header.Clone()
-					response, err := client.Do(request)
-					if err != nil {
-						b.Error(err)
-						return
-					}
-					_, _ = io.Copy(io.Discard, response.Body)
-					if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
-						b.Errorf("HTTP %d, %v", response.StatusCode, err)
-						return
-					}
-				}
-			})
-		})
+	get, idle := httptest.NewServer(f.Endpoint), httptest.NewServer(constant)
+	defer get.Close()
+	defer idle.Close()
+	const batch = 200
+	cpu := func(url string) float64 {
+		before := cpuTime(b)
+		for range batch {
+			request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url+"/mcp/team", bytes.NewReader(body))
+			if err != nil {
+				b.Fatal(err)
+			}
+			request.Header = original.Header.Clone()
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				b.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, response.Body)
+			if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+				b.Fatalf("HTTP %d, %v", response.StatusCode, err)
+			}
+		}
+		return float64(cpuTime(b)-before) / batch
 	}
+	var gets, idles, ratios []float64
+	for b.Loop() {
+		one, other := cpu(get.URL), cpu(idle.URL)
+		gets, idles, ratios = append(gets, one), append(idles, other), append(ratios, one/other)
+	}
+	for _, values := range [][]float64{gets, idles, ratios} {
+		slices.Sort(values)
+	}
+	n := len(ratios)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(gets[n/2]/1000, "µs-CPU/get")
+	b.ReportMetric(idles[n/2]/1000, "µs-CPU/constant")
+	b.ReportMetric(ratios[n/2], "ratio")
+	b.ReportMetric(ratios[n/4], "ratio-p25")
+	b.ReportMetric(ratios[3*n/4], "ratio-p75")
+}
+
+// cpuTime is what the process has used, in nanoseconds.
+func cpuTime(b *testing.B) int64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return usage.Utime.Nano() + usage.Stime.Nano()
 }
 
 // A call that goes through the SDK, for comparison.
