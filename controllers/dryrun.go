@@ -23,33 +23,33 @@ func (r *ToolReconciler) dryRun(ctx context.Context, tool *v1alpha1.McpTool) (*j
 	if err != nil {
 		return &jobs.Fault{Reason: v1alpha1.ReasonInvalidArguments, Err: err}, nil
 	}
-	if err := r.Create(ctx, job.DeepCopy(), client.DryRunAll); err != nil {
-		return refusal(err, "spec.jobTemplate")
+	if fault, err := judge(r.Create(ctx, job.DeepCopy(), client.DryRunAll), "spec.jobTemplate"); fault != nil || err != nil {
+		return fault, err
 	}
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
 	pod.Name, pod.Namespace = job.Name, job.Namespace
-	if err := r.Create(ctx, pod, client.DryRunAll); err != nil {
-		return refusal(err, "spec.jobTemplate.spec.template")
-	}
-	return nil, nil
+	return judge(r.Create(ctx, pod, client.DryRunAll), "spec.jobTemplate.spec.template")
 }
 
-// refusal tells a verdict on the object from a passing trouble, which is an error to try again.
-func refusal(err error, at string) (*jobs.Fault, error) {
-	if !refused(err) {
-		return nil, fmt.Errorf("dry run of %s: %w", at, err)
+// judge tells what the API server's answer says of the object: a refusal is a fault, and passing trouble an error to try
+// again. A full quota says nothing of the object, nor does a webhook that cannot be asked in a dry run.
+func judge(err error, at string) (*jobs.Fault, error) {
+	switch {
+	case err == nil, quotaFull(err), apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"):
+		return nil, nil
+	case refused(err):
+		return &jobs.Fault{Reason: v1alpha1.ReasonJobRefused, Err: errors.New(refusalWords(err, at))}, nil
 	}
-	return &jobs.Fault{Reason: v1alpha1.ReasonJobRefused, Err: errors.New(refusalWords(err, at))}, nil
+	return nil, fmt.Errorf("dry run of %s: %w", at, err)
 }
 
-// refused says whether the API server refused the object for what it is. A full quota is no fault of the
-// object, nor is a webhook that cannot be asked in a dry run.
+// refused says whether the API server refused the object for what it is.
 func refused(err error) bool {
-	words := err.Error()
-	if strings.Contains(words, "exceeded quota") || strings.Contains(words, "does not support dry run") || strings.Contains(words, "failed calling webhook") {
-		return false
-	}
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+	return !quotaFull(err) && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err))
+}
+
+func quotaFull(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
 var madeUpName = regexp.MustCompile(`^\S+ "[a-z2-7]{26}" is (invalid|forbidden): `)

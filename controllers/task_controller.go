@@ -81,7 +81,7 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*
 	key := client.ObjectKeyFromObject(task)
 	job := &batchv1.Job{}
 	err := r.Get(ctx, key, job)
-	if apierrors.IsNotFound(err) && task.Status.JobRef != nil {
+	if apierrors.IsNotFound(err) && task.Status.JobRef != nil && !task.Status.State.Terminal() {
 		err = r.Live.Get(ctx, key, job)
 	}
 	switch {

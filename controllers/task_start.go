@@ -27,6 +27,10 @@ const awaitCache = 100 * time.Millisecond
 // awaitTool is how soon a task looks again at a tool that has not been checked yet.
 const awaitTool = 500 * time.Millisecond
 
+// awaitJob is how soon the API server is asked again to take a Job that it did not take for a passing reason: a full quota, a
+// webhook that does not answer.
+const awaitJob = 5 * time.Second
+
 // start makes the Job of a task that has none, once: the task is read live first, so that an old cache
 // cannot make a Job for a task that has already had one.
 func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (ctrl.Result, error) {
@@ -110,7 +114,10 @@ func (r *TaskReconciler) createJob(ctx context.Context, task *v1alpha1.McpTask, 
 	case refused(err):
 		return nil, decide.Failed(decide.CodeInternalError, v1alpha1.ReasonJobRefused, "the API server refused the Job: "+refusalWords(err, "Job")), nil
 	}
-	return nil, nil, fmt.Errorf("making the Job of the task %s: %w", task.Name, err)
+	return nil, &decide.Verdict{
+		State: v1alpha1.TaskWorking, Reason: v1alpha1.ReasonQueued, Recheck: awaitJob,
+		Message: "the API server does not take the Job yet: " + refusalWords(err, "Job"),
+	}, nil
 }
 
 // buildRefusal tells arguments that do not fit from a tool that cannot be used.

@@ -20,7 +20,7 @@ die() { echo "hack/dev.sh: $*" >&2; exit 1; }
 need() { command -v "$1" >/dev/null || die "CLUSTER=$kind_of needs $1 in PATH${2:+ ($2)}"; }
 
 local_tool() { # the cluster program, built when its sources are newer
-  go build -C hack/cluster -o ../../bin/ ./cmd/cluster ./cmd/image
+  hack/compile.sh -C hack/cluster -o ../../bin/ ./cmd/cluster ./cmd/image
 }
 
 kubeconfig() {

@@ -6,8 +6,8 @@ mcptask=${1:?the reference of the image} examples=${2:?the reference of the imag
 export CGO_ENABLED=0 GOOS=linux GOARCH=${GOARCH:-$(go env GOARCH)}
 out=bin/images root=bin/images/root
 mkdir -p "$root"
-GOOS= GOARCH= go build -C hack/cluster -o ../../bin/ ./cmd/image
-go build -ldflags "-s -w" -o "$root/" ./cmd/controller ./cmd/bridge ./examples/crawl/cmd/crawl ./examples/crawl/cmd/site ./test/fixture
+GOOS= GOARCH= hack/compile.sh -C hack/cluster -o ../../bin/ ./cmd/image
+hack/compile.sh -ldflags "-s -w" -o "$root/" ./cmd/controller ./cmd/bridge ./examples/crawl/cmd/crawl ./examples/crawl/cmd/site ./test/fixture
 
 certificates=()
 for file in /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem; do

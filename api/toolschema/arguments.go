@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 )
 
 // Bounds of arguments.
@@ -112,10 +115,44 @@ func CheckArguments(arguments []byte) error {
 	if _, ok := value.(map[string]any); !ok {
 		return &Mismatch{Faults: []Fault{{Reason: "arguments must be a JSON object"}}}
 	}
+	if half := halfPair(arguments); half != "" {
+		return &Mismatch{Faults: []Fault{{Reason: "arguments hold " + half + ", half of a surrogate pair, which is no character"}}}
+	}
 	if at := inexact(value, nil); at != nil {
 		return &Mismatch{Faults: []Fault{{Pointer: pointer(at), Reason: "this number cannot be kept exactly; send it as a string"}}}
 	}
 	return nil
+}
+
+// halfPair finds an escape in a JSON text that stands for half a character (RFC 8259, section 8.2): a decoder would put
+// another character in its place.
+func halfPair(text []byte) string {
+	escape := func(i int) (rune, bool) {
+		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
+			return 0, false
+		}
+		code, err := strconv.ParseUint(string(text[i+2:i+6]), 16, 16)
+		return rune(code), err == nil
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		first, ok := escape(i)
+		switch {
+		case !ok:
+			i++ // the escaped character, which may be a backslash
+		case utf16.IsSurrogate(first):
+			second, _ := escape(i + 6)
+			if utf16.DecodeRune(first, second) == unicode.ReplacementChar {
+				return string(text[i : i+6])
+			}
+			i += 11
+		default:
+			i += 5
+		}
+	}
+	return ""
 }
 
 // inexact finds a number that a 64-bit integer or float does not hold exactly, by its location.

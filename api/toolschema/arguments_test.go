@@ -49,16 +49,19 @@ func TestCheckNamesFindsCollisions(t *testing.T) {
 func TestCheckArgumentsRefusesWhatWouldChange(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{"a":{"b":[1,12345678901234567890123]}}`: "/a/b/1: this number cannot be kept exactly",
-		`{"a":1e999}`: "/a: this number",
-		`"x"`:         "must be a JSON object",
-		`{"a":`:       "not JSON",
+		`{"a":1e999}`:          "/a: this number",
+		`{"a":"\\\ud800"}`:     `hold \ud800, half of a surrogate pair`,
+		`{"a":"\ud83e\u0041"}`: `hold \ud83e`,
+		`{"a":"\udc00"}`:       `hold \udc00`,
+		`"x"`:                  "must be a JSON object",
+		`{"a":`:                "not JSON",
 		`{"a":"` + strings.Repeat("x", MaxArgumentsBytes) + `"}`: "at most 131072",
 	} {
 		if err := CheckArguments([]byte(arguments)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: got %v, want %q", arguments, err, want)
 		}
 	}
-	for _, arguments := range []string{`{}`, `{"a":9223372036854775807,"b":-0.5,"c":18446744073709551616,"d":0.1}`} {
+	for _, arguments := range []string{`{}`, `{"a":9223372036854775807,"b":-0.5,"c":18446744073709551616,"d":0.1}`, `{"a":"\ud83e\udd80 \\ud800 \\\\ud800 \ufffd"}`} {
 		if err := CheckArguments([]byte(arguments)); err != nil {
 			t.Errorf("%s: %v", arguments, err)
 		}

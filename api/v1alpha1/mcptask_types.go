@@ -356,7 +356,7 @@ type RuntimeReport struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Owner",type=string,priority=1,JSONPath=`.spec.owner.subject`
 // +kubebuilder:printcolumn:name="Job",type=string,priority=1,JSONPath=`.status.jobRef.name`
-// +kubebuilder:printcolumn:name="Expires",type=date,priority=1,JSONPath=`.status.expiresAt`
+// +kubebuilder:printcolumn:name="Expires",type=string,priority=1,JSONPath=`.status.expiresAt`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][a-z2-7]{25}$')",message="metadata.name must be a letter and then 25 characters of a-z and 2-7, at random: the name is the handle that gives access to the task"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.state) || !(oldSelf.status.state in ['completed', 'failed', 'cancelled']) || (has(self.status) && has(self.status.state) && self.status.state == oldSelf.status.state)",message="status.state is final: a completed, failed or cancelled task never changes its state"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.state) || !(oldSelf.status.state in ['completed', 'failed', 'cancelled']) || (has(self.status) && has(self.status.result) == has(oldSelf.status.result) && (!has(self.status.result) || self.status.result == oldSelf.status.result))",message="status.result is final once the task has ended"

@@ -7,7 +7,8 @@ const ConditionFinished = "Finished"
 
 // Reasons of a task, in status.reason and in the Finished condition.
 const (
-	// ReasonQueued: the Job is suspended, for instance by a queue.
+	// ReasonQueued: the Job is suspended, for instance by a queue, or the API server does not take it yet, for instance
+	// because of a quota.
 	ReasonQueued = "Queued"
 	// ReasonScheduling: the Pod waits for a node.
 	ReasonScheduling = "Scheduling"
