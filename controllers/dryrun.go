@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -19,7 +18,7 @@ import (
 // dryRun asks the API server whether it would take the tool's Job, and the Pod that the Job would make: only the Pod shows a
 // missing service account or a breach of the namespace's Pod security.
 func (r *ToolReconciler) dryRun(ctx context.Context, tool *v1alpha1.McpTool) (*jobs.Fault, error) {
-	job, err := jobs.Build(tool, &v1alpha1.McpTask{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NewTaskID(), Namespace: tool.Namespace}})
+	job, err := jobs.Sample(tool)
 	if err != nil {
 		return &jobs.Fault{Reason: v1alpha1.ReasonInvalidArguments, Err: err}, nil
 	}

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -44,6 +45,8 @@ type TaskReconciler struct {
 	Kubernetes kubernetes.Interface
 	Events     events.EventRecorder
 	Now        func() time.Time
+
+	began time.Time
 }
 
 // Reconcile brings one task one step further: it makes its Job, or decides its state from what the Job has
@@ -87,25 +90,22 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*
 	switch {
 	case apierrors.IsNotFound(err):
 		in.JobGone = task.Status.JobRef != nil
-		return in, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the Job of the task %s: %w", key, err)
-	}
-	if task.Status.JobRef != nil && task.Status.JobRef.UID != job.UID {
+	case task.Status.JobRef != nil && task.Status.JobRef.UID != job.UID:
 		in.JobGone = true // this one is another of the same name
-		return in, nil
+	default:
+		in.Job = job
 	}
-	in.Job = job
-	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.InNamespace(task.Namespace), client.MatchingFields{taskIndex: task.Name}); err != nil {
-		return nil, fmt.Errorf("listing the Pods of the task %s: %w", key, err)
+	if in.Pods, err = r.pods(ctx, r.Client, task, in.Job, client.MatchingFields{taskIndex: task.Name}); err != nil {
+		return nil, err
 	}
-	for _, pod := range pods.Items {
-		if metav1.IsControlledBy(&pod, job) {
-			in.Pods = append(in.Pods, pod)
+	if in.Job != nil && !task.Status.State.Terminal() && decide.Ended(in.Job) && !decide.Settled(in.Job, in.Pods) {
+		// What the Pods put out is the result: it is not called lost on the word of a watch that is behind.
+		if in.Pods, err = r.pods(ctx, r.Live, task, in.Job, client.MatchingLabels{v1alpha1.LabelTask: task.Name}); err != nil {
+			return nil, err
 		}
 	}
-	sort.SliceStable(in.Pods, func(i, j int) bool { return in.Pods[i].CreationTimestamp.Before(&in.Pods[j].CreationTimestamp) })
 	if task.Spec.Cancel != nil {
 		var tool v1alpha1.McpTool
 		switch err := r.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.ToolName}, &tool); {
@@ -118,11 +118,28 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*
 	return in, nil
 }
 
+// pods are the Pods of the task's Job, oldest first; of a Job that is gone those that the task has known.
+func (r *TaskReconciler) pods(ctx context.Context, from client.Reader, task *v1alpha1.McpTask, job *batchv1.Job, selector client.ListOption) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := from.List(ctx, &list, client.InNamespace(task.Namespace), selector); err != nil {
+		return nil, fmt.Errorf("listing the Pods of the task %s/%s: %w", task.Namespace, task.Name, err)
+	}
+	var pods []corev1.Pod
+	for _, pod := range list.Items {
+		if job != nil && metav1.IsControlledBy(&pod, job) || job == nil && slices.Contains(task.Status.PodUIDs, pod.UID) {
+			pods = append(pods, pod)
+		}
+	}
+	sort.SliceStable(pods, func(i, j int) bool { return pods[i].CreationTimestamp.Before(&pods[j].CreationTimestamp) })
+	return pods, nil
+}
+
 // taskIndex finds Pods by the task they belong to.
 const taskIndex = "task"
 
 // SetupWithManager starts the reconciler with the manager.
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.began = r.Now()
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
 		return err

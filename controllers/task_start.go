@@ -25,7 +25,7 @@ import (
 const awaitCache = 100 * time.Millisecond
 
 // awaitTool is how soon a task looks again at a tool that has not been checked yet.
-const awaitTool = 500 * time.Millisecond
+const awaitTool = time.Second
 
 // awaitJob is how soon the API server is asked again to take a Job that it did not take for a passing reason: a full quota, a
 // webhook that does not answer.
@@ -46,14 +46,12 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 		return r.conclude(ctx, &task, nothing, &decide.Verdict{
 			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: "cancelled before its Job was made"})
 	}
-	tool, refusal, err := r.readyTool(ctx, &task)
+	tool, verdict, err := r.readyTool(ctx, &task)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
-	case refusal != nil:
-		return r.conclude(ctx, &task, nothing, refusal)
-	case tool == nil:
-		return ctrl.Result{RequeueAfter: awaitTool}, nil
+	case verdict != nil:
+		return r.conclude(ctx, &task, nothing, verdict)
 	}
 	job, err := jobs.Build(tool, &task)
 	if err != nil {
@@ -62,19 +60,19 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 	if err := controllerutil.SetControllerReference(&task, job, r.Scheme()); err != nil {
 		return ctrl.Result{}, fmt.Errorf("owning the Job of the task %s: %w", task.Name, err)
 	}
-	job, refusal, err = r.createJob(ctx, &task, job)
+	job, verdict, err = r.createJob(ctx, &task, job)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if refusal != nil {
-		return r.conclude(ctx, &task, nothing, refusal)
+	if verdict != nil {
+		return r.conclude(ctx, &task, nothing, verdict)
 	}
 	nothing.Job = job
-	verdict := decide.Decide(nothing)
-	return r.conclude(ctx, &task, nothing, &verdict)
+	decided := decide.Decide(nothing)
+	return r.conclude(ctx, &task, nothing, &decided)
 }
 
-// readyTool is the tool of the task. It is nil without a refusal while the tool has not been checked yet.
+// readyTool is the tool of the task, or the verdict on a task whose tool is not there, not ready, or not checked yet.
 func (r *TaskReconciler) readyTool(ctx context.Context, task *v1alpha1.McpTask) (*v1alpha1.McpTool, *decide.Verdict, error) {
 	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.ToolName}
 	tool := &v1alpha1.McpTool{}
@@ -89,8 +87,11 @@ func (r *TaskReconciler) readyTool(ctx context.Context, task *v1alpha1.McpTask) 
 		return nil, nil, fmt.Errorf("reading the tool of the task %s: %w", task.Name, err)
 	}
 	ready := meta.FindStatusCondition(tool.Status.Conditions, v1alpha1.ConditionReady)
-	if ready == nil || ready.ObservedGeneration != tool.Generation {
-		return nil, nil, nil
+	if ready == nil || ready.ObservedGeneration != tool.Generation || ready.Status == metav1.ConditionUnknown {
+		return nil, &decide.Verdict{
+			State: v1alpha1.TaskWorking, Reason: v1alpha1.ReasonQueued, Recheck: awaitTool,
+			Message: fmt.Sprintf("the McpTool %s has not been checked yet", tool.Name),
+		}, nil
 	}
 	if ready.Status != metav1.ConditionTrue {
 		return nil, decide.Failed(decide.CodeInternalError, v1alpha1.ReasonToolNotReady, fmt.Sprintf("the McpTool %s is not ready (%s): %s", tool.Name, ready.Reason, ready.Message)), nil
@@ -98,7 +99,8 @@ func (r *TaskReconciler) readyTool(ctx context.Context, task *v1alpha1.McpTask) 
 	return tool, nil, nil
 }
 
-// createJob makes the Job, or takes the one that an earlier, interrupted try has made.
+// createJob makes the Job, or takes the one that an earlier, interrupted try has made; or it is the verdict on a task
+// whose Job the API server does not take.
 func (r *TaskReconciler) createJob(ctx context.Context, task *v1alpha1.McpTask, job *batchv1.Job) (*batchv1.Job, *decide.Verdict, error) {
 	err := r.Create(ctx, job)
 	switch {

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +26,10 @@ const (
 	coalesce = 2 * time.Second
 	// awaitLog is how long after the end of the work its log may be out of reach before the task ends without it.
 	awaitLog = time.Minute
+	// logTimeout bounds one try to read a log: a node that answers no more must not hold up other tasks.
+	logTimeout = 30 * time.Second
+	// maxPodUIDs is how many Pods of a task are remembered, the newest ones.
+	maxPodUIDs = 64
 )
 
 // conclude writes a verdict into the task's status. It is the only place that writes it.
@@ -57,14 +62,10 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 	return ctrl.Result{RequeueAfter: verdict.Recheck}, r.write(ctx, before, task)
 }
 
-// write patches the status. A final state rests on the version of the task that it was decided from.
+// write patches the status, if the task is still the version that it was decided from.
 func (r *TaskReconciler) write(ctx context.Context, before, task *v1alpha1.McpTask) error {
-	patch := client.MergeFrom(before)
-	if task.Status.State.Terminal() {
-		patch = client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	}
 	written := task.DeepCopy()
-	err := r.Status().Patch(ctx, written, patch)
+	err := r.Status().Patch(ctx, written, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -90,21 +91,29 @@ func describe(status *v1alpha1.McpTaskStatus, seen *decide.Input) {
 		return
 	}
 	status.JobRef = &v1alpha1.JobReference{Name: seen.Job.Name, UID: seen.Job.UID}
-	known := map[types.UID]bool{}
-	for _, uid := range status.PodUIDs {
-		known[uid] = true
-	}
-	for _, pod := range seen.Pods {
-		if !known[pod.UID] {
-			status.PodUIDs = append(status.PodUIDs, pod.UID)
-		}
-	}
+	status.PodUIDs = podUIDs(status.PodUIDs, seen.Pods)
 	if started := decide.StartedAt(seen.Job, seen.Pods); started != nil && status.StartedAt == nil {
 		status.StartedAt = started
 	}
 	if n := seen.Job.Spec.Completions; n != nil && *n > 1 {
 		status.Progress = &v1alpha1.Progress{Current: strconv.Itoa(int(seen.Job.Status.Succeeded)), Total: strconv.Itoa(int(*n))}
 	}
+}
+
+// podUIDs are the Pods known before and those seen now; of too many the newest of those seen now.
+func podUIDs(known []types.UID, pods []corev1.Pod) []types.UID {
+	all := slices.Clone(known)
+	seen := make([]types.UID, 0, len(pods))
+	for _, pod := range pods {
+		seen = append(seen, pod.UID)
+		if !slices.Contains(all, pod.UID) {
+			all = append(all, pod.UID)
+		}
+	}
+	if len(all) > maxPodUIDs {
+		return seen[max(0, len(seen)-maxPodUIDs):]
+	}
+	return all
 }
 
 // finished keeps the Finished condition in step with the state.
@@ -150,11 +159,16 @@ func (r *TaskReconciler) output(ctx context.Context, task *v1alpha1.McpTask, see
 			message, ended = t.Message, t.FinishedAt.Time
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
 	log, err := results.ReadLog(ctx, r.Kubernetes, out.Pod, out.Container)
 	if err != nil {
-		// The API server knows the Pod and its log, or does not; all else may pass.
-		hopeless := apierrors.IsNotFound(err) || apierrors.IsBadRequest(err)
-		if !hopeless && seen.Now.Sub(ended) < awaitLog {
+		// A Pod that never had a node has no log; a node that was away comes back. What ended while nobody looked is
+		// waited for as long as what ended just now.
+		if ended.Before(r.began) {
+			ended = r.began
+		}
+		if out.Pod.Spec.NodeName != "" && seen.Now.Sub(ended) < awaitLog {
 			return nil, err
 		}
 		ctrl.LoggerFrom(ctx).Error(err, "the task ends without its log")

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,9 +55,14 @@ func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	fault, err := r.check(ctx, &tool)
 	if err != nil {
-		return ctrl.Result{}, err
+		unknown := metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonCheckFailed, Message: err.Error()}
+		return ctrl.Result{}, errors.Join(err, r.writeStatus(ctx, &tool, unknown))
 	}
-	if err := r.writeStatus(ctx, &tool, fault); err != nil {
+	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonToolReady, Message: "agents are offered the tool"}
+	if fault != nil {
+		ready = metav1.Condition{Status: metav1.ConditionFalse, Reason: fault.Reason, Message: fault.Error()}
+	}
+	if err := r.writeStatus(ctx, &tool, ready); err != nil {
 		return ctrl.Result{}, err
 	}
 	result := ctrl.Result{}
@@ -101,14 +107,8 @@ func older(a, b *v1alpha1.McpTool) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-func (r *ToolReconciler) writeStatus(ctx context.Context, tool *v1alpha1.McpTool, fault *jobs.Fault) error {
-	ready := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonToolReady,
-		Message: "agents are offered the tool", ObservedGeneration: tool.Generation,
-	}
-	if fault != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, fault.Reason, clip(fault.Error(), 32768)
-	}
+func (r *ToolReconciler) writeStatus(ctx context.Context, tool *v1alpha1.McpTool, ready metav1.Condition) error {
+	ready.Type, ready.ObservedGeneration, ready.Message = v1alpha1.ConditionReady, tool.Generation, clip(ready.Message, 32768)
 	before := tool.DeepCopy()
 	meta.SetStatusCondition(&tool.Status.Conditions, ready)
 	tool.Status.ToolName = tool.WireName()

@@ -18,6 +18,9 @@ const (
 	// MaxVariableBytes is the largest value given as an environment variable: Linux refuses to start a
 	// program with a variable of 128 KiB or more.
 	MaxVariableBytes = 100 << 10
+
+	// maxNumberBytes is longer than any number that a float holds.
+	maxNumberBytes = 400
 )
 
 // Variable is one environment variable of the containers, its value not yet escaped for Kubernetes.
@@ -118,8 +121,24 @@ func CheckArguments(arguments []byte) error {
 	if half := halfPair(arguments); half != "" {
 		return &Mismatch{Faults: []Fault{{Reason: "arguments hold " + half + ", half of a surrogate pair, which is no character"}}}
 	}
-	if at := inexact(value, nil); at != nil {
-		return &Mismatch{Faults: []Fault{{Pointer: pointer(at), Reason: "this number cannot be kept exactly; send it as a string"}}}
+	return checkNumbers(value)
+}
+
+// CheckNumbers says whether every number of a JSON text is kept as it is by the API server, which keeps 64-bit
+// integers and floats. The error is a *Mismatch that names the first that is not.
+func CheckNumbers(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return &Mismatch{Faults: []Fault{{Reason: "is not JSON"}}}
+	}
+	return checkNumbers(value)
+}
+
+func checkNumbers(value any) error {
+	if at := inexact(value, []string{}); at != nil {
+		return &Mismatch{Faults: []Fault{{Pointer: pointer(at), Reason: "this number cannot be kept exactly; use a string"}}}
 	}
 	return nil
 }
@@ -155,7 +174,7 @@ func halfPair(text []byte) string {
 	return ""
 }
 
-// inexact finds a number that a 64-bit integer or float does not hold exactly, by its location.
+// inexact finds a number that a 64-bit integer or float does not hold, by its location.
 func inexact(value any, at []string) []string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -166,26 +185,37 @@ func inexact(value any, at []string) []string {
 		}
 	case []any:
 		for i, child := range v {
-			if found := inexact(child, append(at[:len(at):len(at)], fmt.Sprint(i))); found != nil {
+			if found := inexact(child, append(at[:len(at):len(at)], strconv.Itoa(i))); found != nil {
 				return found
 			}
 		}
 	case json.Number:
-		if _, err := v.Int64(); err == nil {
-			return nil
-		}
-		f, err := v.Float64()
-		if err != nil {
+		if !exact(v.String()) {
 			return at
-		}
-		if strings.ContainsAny(v.String(), ".eE") {
-			return nil // a decimal fraction is a float for every JSON reader
-		}
-		if exact, ok := new(big.Int).SetString(v.String(), 10); ok {
-			if rounded, _ := big.NewFloat(f).Int(nil); rounded.Cmp(exact) != 0 {
-				return at
-			}
 		}
 	}
 	return nil
+}
+
+// exact says whether a number stays the number it is. A decimal fraction is a float for every JSON reader; but it
+// may be neither too large for one nor so small that it becomes 0, and an integer must not change at all.
+func exact(number string) bool {
+	if _, err := strconv.ParseInt(number, 10, 64); err == nil {
+		return true
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	// The validator counts exactly: a long number or exponent would keep it busy for minutes.
+	if err != nil || len(number) > maxNumberBytes {
+		return false
+	}
+	if strings.ContainsAny(number, ".eE") {
+		mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
+		return f != 0 || strings.Trim(mantissa, "-0.") == "" && len(exponent) <= 4
+	}
+	whole, ok := new(big.Int).SetString(number, 10)
+	if !ok {
+		return false
+	}
+	rounded, _ := big.NewFloat(f).Int(nil)
+	return rounded.Cmp(whole) == 0
 }

@@ -61,7 +61,7 @@ func TestCheckArgumentsRefusesWhatWouldChange(t *testing.T) {
 			t.Errorf("%.60s: got %v, want %q", arguments, err, want)
 		}
 	}
-	for _, arguments := range []string{`{}`, `{"a":9223372036854775807,"b":-0.5,"c":18446744073709551616,"d":0.1}`, `{"a":"\ud83e\udd80 \\ud800 \\\\ud800 \ufffd"}`} {
+	for _, arguments := range []string{`{}`, `{"a":9223372036854775807,"b":-0.5,"c":18446744073709551616,"d":0.1,"e":0e0,"f":-0.0,"g":1e-300,"h":1E+300}`, `{"a":"\ud83e\udd80 \\ud800 \\\\ud800 \ufffd"}`} {
 		if err := CheckArguments([]byte(arguments)); err != nil {
 			t.Errorf("%s: %v", arguments, err)
 		}

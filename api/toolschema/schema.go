@@ -57,6 +57,9 @@ func Compile(raw []byte) (*Schema, error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
+	if cost(compiled) > maxCost {
+		return nil, fmt.Errorf("is too complex: its parts refer to each other so often that checking a value would take more than %d steps a place", maxCost)
+	}
 	s := &Schema{compiled: compiled}
 	properties, _ := root["properties"].(map[string]any)
 	for name, value := range properties {
@@ -143,12 +146,22 @@ func (s *Schema) Validate(raw []byte) error {
 	if err != nil {
 		return &Mismatch{Faults: []Fault{{Reason: "is not JSON"}}}
 	}
-	err = s.compiled.Validate(value)
+	err = s.validate(value)
 	var violation *jsonschema.ValidationError
 	if errors.As(err, &violation) {
 		return newMismatch(violation)
 	}
 	return err
+}
+
+// validate keeps a value that the library cannot handle from ending the program.
+func (s *Schema) validate(value any) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = &Mismatch{Faults: []Fault{{Reason: "cannot be checked against the schema"}}}
+		}
+	}()
+	return s.compiled.Validate(value)
 }
 
 // newMismatch keeps the innermost causes: they name the places that a caller can mend.

@@ -316,6 +316,8 @@ const (
 	ReasonInvalidArguments = "InvalidArguments"
 	// ReasonNameConflict: an older tool of the namespace has the same name on the wire.
 	ReasonNameConflict = "NameConflict"
+	// ReasonCheckFailed (Ready is Unknown): the tool could not be checked; the check is repeated.
+	ReasonCheckFailed = "CheckFailed"
 	// ReasonJobRefused: the API server refuses the Job or its Pod (server-side dry-run).
 	ReasonJobRefused = "JobRefused"
 )

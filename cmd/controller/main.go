@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -53,6 +54,8 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
 	config.UserAgent = "mcptask-controller"
+	// A dry run's warnings are about somebody's template, again and again; its refusals stand in the tool's condition.
+	config.WarningHandler = rest.NoWarnings{}
 	// The API server's own flow control says how fast is too fast.
 	config.QPS, config.Burst = 200, 400
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

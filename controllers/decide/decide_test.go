@@ -84,6 +84,14 @@ func podCondition(t corev1.PodConditionType, status corev1.ConditionStatus, reas
 	}
 }
 
+// stoppedPod gives a Pod the deadline of a stop, onlyWork leaves it no other container.
+func stoppedPod(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }
+func onlyWork(p *corev1.Pod)   { p.Status.ContainerStatuses = p.Status.ContainerStatuses[1:] }
+
+func madeAt(offset time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.CreationTimestamp = at(offset) }
+}
+
 func deadline(d string) func(*Input) {
 	return job(func(j *batchv1.Job) { j.Annotations[v1alpha1.AnnotationStartDeadline] = d })
 }
@@ -155,6 +163,16 @@ func TestDecide(t *testing.T) {
 		"completed in spite of the cancellation": {given(cancelAt(-9*time.Second), jobCondition(batchv1.JobComplete, ""), pod(corev1.PodSucceeded, terminated(0, "Completed", -time.Second))), "completed", "Succeeded", "", false},
 		"had failed before the cancellation": {given(cancelAt(-time.Second), jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"),
 			pod(corev1.PodFailed, terminated(3, "Error", -9*time.Second))), "completed", "ToolError", "exit code 3", false},
+		"cancelled by a clock that is ahead": {given(cancelAt(time.Hour), jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(143, "Error", -time.Second),
+			podReason("DeadlineExceeded", ""), stoppedPod, onlyWork)), "cancelled", "Cancelled", "by ann", false},
+		"work was done before the cancellation, a side container ran on": {given(cancelAt(-time.Second), jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(0, "Completed", -9*time.Second),
+			podReason("DeadlineExceeded", ""), stoppedPod)), "completed", "Succeeded", "", false},
+		"work is done, a side container failed":      {given(jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(0, "Completed", -time.Second))), "completed", "Succeeded", "", false},
+		"Pod deleted, the next attempt not made yet": {given(deadline("30s"), func(in *Input) { in.Task.Status.StartedAt = ptr.To(at(-50 * time.Second)) }), "working", "Scheduling", "", false},
+		"next attempt is starting": {given(deadline("30s"), job(func(j *batchv1.Job) { j.Spec.BackoffLimit = ptr.To[int32](3) }), pod(corev1.PodFailed, terminated(1, "Error", -9*time.Second)),
+			pod(corev1.PodPending, waiting("ContainerCreating", ""), madeAt(-5*time.Second))), "working", "Pulling", "", false},
+		"next attempt cannot start": {given(deadline("30s"), job(func(j *batchv1.Job) { j.Spec.BackoffLimit = ptr.To[int32](3) }), pod(corev1.PodFailed, terminated(1, "Error", -50*time.Second)),
+			pod(corev1.PodPending, waiting("ImagePullBackOff", "no such host"), madeAt(-40*time.Second))), "failed", "ImagePullFailed", "no such host", true},
 		"cancelled, Job deleted": {given(gone, cancelAt(0)), "cancelled", "Cancelled", "by ann", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,5 +208,24 @@ func TestVerdictIsLookedAtAgainWhenTheStartDeadlinePasses(t *testing.T) {
 	v := Decide(given(deadline("90s"), pod(corev1.PodPending, waiting("ContainerCreating", ""))))
 	if v.Recheck != 30*time.Second {
 		t.Errorf("recheck in %s", v.Recheck)
+	}
+}
+
+func TestSettledMeansThatThePodsAccountForTheJob(t *testing.T) {
+	ended := terminated(0, "Completed", -time.Second)
+	succeeded := job(func(j *batchv1.Job) { j.Status.Succeeded = 1 })
+	for name, tc := range map[string]struct {
+		in   *Input
+		want bool
+	}{
+		"all seen":         {given(succeeded, pod(corev1.PodSucceeded, ended)), true},
+		"none seen":        {given(succeeded), false},
+		"seen running":     {given(succeeded, pod(corev1.PodRunning, runningState)), false},
+		"one of two seen":  {given(succeeded, job(func(j *batchv1.Job) { j.Status.Failed = 1 }), pod(corev1.PodSucceeded, ended)), false},
+		"nothing to count": {given(), true},
+	} {
+		if got := Settled(tc.in.Job, tc.in.Pods); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }

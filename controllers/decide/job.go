@@ -31,9 +31,7 @@ func jobForeign(in *Input) *Verdict {
 // only announce these.
 func jobEnded(in *Input) *Verdict {
 	if c := condition(in.Job, batchv1.JobComplete); c != nil {
-		v := &Verdict{State: v1alpha1.TaskCompleted, Reason: v1alpha1.ReasonSucceeded, Message: "the tool has returned its result"}
-		v.Output = &Output{Container: workContainer(in.Job), Succeeded: true, Pod: succeededPod(in)}
-		return v
+		return succeeded(in.Job, succeededPod(in))
 	}
 	c := condition(in.Job, batchv1.JobFailed)
 	if c == nil {
@@ -41,11 +39,15 @@ func jobEnded(in *Input) *Verdict {
 	}
 	pod := lastFailedPod(in.Pods)
 	end := workEnd(in.Job, pod)
-	if in.Task.Spec.Cancel != nil && !endedBefore(end, in.Task.Spec.Cancel.At) {
+	if in.Task.Spec.Cancel != nil && !finishedFirst(in.Task.Spec.Cancel, pod, end) {
 		return &Verdict{
 			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task),
 			Output: outputOf(in.Job, pod, end),
 		}
+	}
+	if end != nil && end.ExitCode == 0 && single(in.Job) {
+		// Another container failed, or was ended, after the work was done.
+		return succeeded(in.Job, pod)
 	}
 	if c.Reason == batchv1.JobReasonDeadlineExceeded {
 		return failed(v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("the Job reached its time limit of %s and was stopped", seconds(in.Job.Spec.ActiveDeadlineSeconds)))
@@ -64,6 +66,16 @@ func jobEnded(in *Input) *Verdict {
 	}
 	return failed(v1alpha1.ReasonJobFailed, fmt.Sprintf("the Job failed (%s: %s)", c.Reason, c.Message))
 }
+
+func succeeded(job *batchv1.Job, pod *corev1.Pod) *Verdict {
+	return &Verdict{
+		State: v1alpha1.TaskCompleted, Reason: v1alpha1.ReasonSucceeded, Message: "the tool has returned its result",
+		Output: &Output{Container: workContainer(job), Succeeded: true, Pod: pod},
+	}
+}
+
+// single says whether one Pod's success is the Job's.
+func single(job *batchv1.Job) bool { return job.Spec.Completions == nil || *job.Spec.Completions == 1 }
 
 // toolFailed decides on work that ran and ended with an error of its own: an answer, not a failure of the call.
 func toolFailed(in *Input, pod *corev1.Pod, end *corev1.ContainerStateTerminated) *Verdict {
@@ -107,6 +119,19 @@ func condition(job *batchv1.Job, t batchv1.JobConditionType) *batchv1.JobConditi
 // Ended says whether the Job has reached its end.
 func Ended(job *batchv1.Job) bool {
 	return condition(job, batchv1.JobComplete) != nil || condition(job, batchv1.JobFailed) != nil
+}
+
+// Settled says whether the Pods account for all that an ended Job counts. Where they do not, the watch of Pods is
+// behind that of Jobs, or Pods were deleted.
+func Settled(job *batchv1.Job, pods []corev1.Pod) bool {
+	counted := job.Status.Succeeded + job.Status.Failed
+	for i := range pods {
+		if !podEnded(&pods[i]) {
+			return false
+		}
+		counted--
+	}
+	return counted <= 0
 }
 
 func workContainer(job *batchv1.Job) string { return job.Annotations[v1alpha1.AnnotationContainer] }

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,8 +72,28 @@ func outputOf(job *batchv1.Job, pod *corev1.Pod, end *corev1.ContainerStateTermi
 	return &Output{Pod: pod, Container: workContainer(job), ExitCode: end.ExitCode}
 }
 
-func endedBefore(end *corev1.ContainerStateTerminated, at *metav1.Time) bool {
-	return end != nil && at != nil && end.FinishedAt.Before(at)
+// finishedFirst says whether the work had ended by itself before it was asked to end. Where the Pod was stopped for the
+// cancellation and had but one container, the work was running then, whatever the clocks say.
+func finishedFirst(cancel *v1alpha1.CancelRequest, pod *corev1.Pod, end *corev1.ContainerStateTerminated) bool {
+	if end == nil || cancel.At == nil || !end.FinishedAt.Before(cancel.At) {
+		return false
+	}
+	return !stopped(pod) || len(pod.Status.ContainerStatuses) > 1
+}
+
+// stopped says whether the Pod was ended by the deadline that a stop gives it.
+func stopped(pod *corev1.Pod) bool {
+	return pod.Status.Reason == "DeadlineExceeded" && pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds <= 1
+}
+
+// TriedAgain says whether a Pod runs although an earlier one was stopped: the Job's own policy does not count that as the end.
+func TriedAgain(pods []corev1.Pod) bool {
+	n := len(pods)
+	return n > 1 && stopped(&pods[n-2]) && !podEnded(&pods[n-1])
+}
+
+func podEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // StartedAt is when the work's container first started, in any Pod; nil before that.
@@ -147,12 +166,4 @@ func memoryLimit(pod *corev1.Pod, container string) string {
 		}
 	}
 	return ""
-}
-
-// startBase is when the cluster could begin to start the work: a Job's startTime is set anew when it is resumed.
-func startBase(job *batchv1.Job) time.Time {
-	if job.Status.StartTime != nil {
-		return job.Status.StartTime.Time
-	}
-	return job.CreationTimestamp.Time
 }

@@ -12,9 +12,13 @@ import (
 // DefaultStartDeadline is how long the cluster may take to start the work where the tool does not say.
 const DefaultStartDeadline = 5 * time.Minute
 
-// startOverdue ends what cannot start. Time in a queue does not count: a suspended Job is not late.
+// startOverdue ends what cannot start. Time in a queue does not count: a suspended Job is not late. Nor is one late that
+// has run before and has no Pod: the Job's own policy says when the next attempt is made.
 func startOverdue(in *Input) *Verdict {
-	if suspended(in) != nil || StartedAt(in.Job, in.Pods) != nil {
+	if suspended(in) != nil {
+		return nil
+	}
+	if n := len(in.Pods); n > 0 && StartedAt(in.Job, in.Pods[n-1:]) != nil || n == 0 && in.Task.Status.StartedAt != nil {
 		return nil
 	}
 	if left := startLeft(in); left > 0 {
@@ -42,7 +46,22 @@ func startDeadline(in *Input) time.Duration {
 }
 
 func startLeft(in *Input) time.Duration {
-	return startBase(in.Job).Add(startDeadline(in)).Sub(in.Now)
+	return startBase(in).Add(startDeadline(in)).Sub(in.Now)
+}
+
+// startBase is when the cluster could begin to start the work: a Job's startTime is set anew when it is resumed, and a
+// further attempt begins with its Pod.
+func startBase(in *Input) time.Time {
+	base := in.Job.CreationTimestamp.Time
+	if in.Job.Status.StartTime != nil {
+		base = in.Job.Status.StartTime.Time
+	}
+	if n := len(in.Pods); n > 1 || n == 1 && in.Task.Status.StartedAt != nil {
+		if created := in.Pods[n-1].CreationTimestamp.Time; created.After(base) {
+			base = created
+		}
+	}
+	return base
 }
 
 // obstacle is what keeps the work from starting: the reason while it waits, the reason once it has

@@ -32,6 +32,9 @@ const (
 	defaultMark     = "kubectl.kubernetes.io/default-container"
 )
 
+// maxJobBytes bounds a Job as JSON: the API server's store takes no object of more than 1.5 MiB.
+const maxJobBytes = 1 << 20
+
 // Build makes the Job of a call. The error is a *toolschema.Mismatch when the arguments do not fit.
 func Build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask) (*batchv1.Job, error) {
 	schema, err := toolschema.Compile(rawOf(tool.Spec.InputSchema))
@@ -45,6 +48,31 @@ func Build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask) (*batchv1.Job, error)
 	if err := toolschema.CheckArguments(arguments); err != nil {
 		return nil, err
 	}
+	if err := schema.Validate(arguments); err != nil {
+		return nil, err
+	}
+	job, err := build(tool, task, schema, arguments)
+	if err != nil {
+		return nil, err
+	}
+	// Every container carries the arguments, so that their size counts many times.
+	if size := job.Size(); size > maxJobBytes {
+		return nil, &toolschema.Mismatch{Faults: []toolschema.Fault{{Reason: fmt.Sprintf("arguments make a Job of %d bytes; at most %d are possible", size, maxJobBytes)}}}
+	}
+	return job, nil
+}
+
+// Sample makes a Job of the tool as a call without arguments would, whether or not the schema lets that be.
+func Sample(tool *v1alpha1.McpTool) (*batchv1.Job, error) {
+	schema, err := toolschema.Compile(rawOf(tool.Spec.InputSchema))
+	if err != nil {
+		return nil, fmt.Errorf("inputSchema %w", err)
+	}
+	task := &v1alpha1.McpTask{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NewTaskID(), Namespace: tool.Namespace}}
+	return build(tool, task, schema, []byte("{}"))
+}
+
+func build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask, schema *toolschema.Schema, arguments []byte) (*batchv1.Job, error) {
 	variables, err := schema.Variables(arguments)
 	if err != nil {
 		return nil, err
@@ -75,7 +103,7 @@ func setDefaults(spec *batchv1.JobSpec) {
 	if pod.RestartPolicy == "" {
 		pod.RestartPolicy = corev1.RestartPolicyNever
 	}
-	if spec.BackoffLimit == nil {
+	if spec.BackoffLimit == nil && spec.BackoffLimitPerIndex == nil {
 		// An agent's side effects are not repeated unless the author says that they may be.
 		spec.BackoffLimit = ptr.To[int32](0)
 	}

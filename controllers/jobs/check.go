@@ -31,6 +31,9 @@ func Check(tool *v1alpha1.McpTool) *Fault {
 	if err != nil {
 		return &Fault{v1alpha1.ReasonInvalidSchema, fmt.Errorf("spec.inputSchema %w", err)}
 	}
+	if err := toolschema.CheckHeaders(rawOf(tool.Spec.InputSchema)); err != nil {
+		return &Fault{v1alpha1.ReasonInvalidSchema, fmt.Errorf("spec.inputSchema%w", err)}
+	}
 	if tool.Spec.OutputSchema != nil {
 		if _, err := toolschema.Compile(tool.Spec.OutputSchema.Raw); err != nil {
 			return &Fault{v1alpha1.ReasonInvalidSchema, fmt.Errorf("spec.outputSchema %w", err)}
@@ -71,6 +74,11 @@ func checkTemplate(tool *v1alpha1.McpTool, at *field.Path) (faults field.ErrorLi
 	for i, v := range pod.Volumes {
 		if v.Name == argumentsVolume {
 			faults = append(faults, field.Invalid(at.Child("volumes").Index(i).Child("name"), v.Name, "is the name of the volume that carries the arguments"))
+		}
+	}
+	for i, c := range pod.Containers {
+		if c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyNever || len(c.RestartPolicyRules) > 0 {
+			faults = append(faults, field.Forbidden(at.Child("containers").Index(i).Child("restartPolicy"), "a container that is started again has no one end; for retries set backoffLimit"))
 		}
 	}
 	eachContainer(pod, at, func(c *corev1.Container, at *field.Path) {

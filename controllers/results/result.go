@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
 )
@@ -76,6 +77,10 @@ func (b *builder) success(source v1alpha1.ResultSource, log Log, message string)
 	if len(object) > maxObjectBytes {
 		b.head = fmt.Sprintf("The tool's structured result has %d bytes, more than the %d that are kept; it is left out. Ask for less.", len(object), maxObjectBytes)
 		b.text, b.cut = append(before, after...), true
+		return
+	}
+	if err := toolschema.CheckNumbers(object); err != nil {
+		b.head = fmt.Sprintf("The tool's structured result is shown as text: %v.", err)
 		return
 	}
 	b.structured = object

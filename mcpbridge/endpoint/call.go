@@ -118,11 +118,8 @@ func newTask(x *exchange, tool *tools.Tool) (*v1alpha1.McpTask, *wire.Error) {
 	return task, nil
 }
 
-// checkArguments says whether the arguments can be stored, fit the tool and reach its program as they are.
+// checkArguments says whether arguments that can be stored fit the tool and reach its program as they are.
 func checkArguments(arguments []byte, schema *toolschema.Schema) error {
-	if err := toolschema.CheckArguments(arguments); err != nil {
-		return err
-	}
 	if err := schema.Validate(arguments); err != nil {
 		return err
 	}

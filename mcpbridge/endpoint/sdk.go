@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
@@ -81,8 +82,12 @@ func checkParameters(x *exchange) *wire.Error {
 	if cursor := x.request.Params.Cursor; len(cursor) > 0 && cursor[0] != '"' {
 		return wire.InvalidParams("params.cursor must be a string")
 	}
-	if arguments := x.request.Params.Arguments; len(arguments) > 0 && arguments[0] != '{' {
+	arguments := x.request.Params.Arguments
+	if len(arguments) > 0 && arguments[0] != '{' {
 		return wire.InvalidParams("params.arguments must be an object")
+	}
+	if err := toolschema.CheckArguments(arguments); len(arguments) > 0 && err != nil {
+		return argumentsError(err)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestControllerRestartMakesNoSecondJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range called {
-		if task := finish(t, agent, c); task.Status != mcpclient.Completed {
+		if task := finish(t, agent, c); task.Status != mcpclient.Completed || !strings.Contains(textOf(task.Result), "computed") {
 			t.Errorf("got %s", task.Raw)
 		}
 	}

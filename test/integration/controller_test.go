@@ -205,6 +205,13 @@ func TestToolReadiness(t *testing.T) {
 		"no-container": {func(s *v1alpha1.McpToolSpec) { s.Container = "nobody" }, v1alpha1.ReasonInvalidTemplate, "spec.container: Invalid value: \"nobody\""},
 		"no-image":     {func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.Template.Spec.Containers[0].Image = "" }, v1alpha1.ReasonJobRefused, "spec.jobTemplate.spec.template.spec.containers[0].image: Required value"},
 		"no-account":   {func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.Template.Spec.ServiceAccountName = "nobody" }, v1alpha1.ReasonJobRefused, `serviceaccount "nobody" not found`},
+		"bad-header": {func(s *v1alpha1.McpToolSpec) {
+			s.InputSchema.Raw = []byte(`{"type":"object","properties":{"n":{"type":"object","x-mcp-header":"N"}}}`)
+		}, v1alpha1.ReasonInvalidSchema, "spec.inputSchema/properties/n has x-mcp-header"},
+		"restarts": {func(s *v1alpha1.McpToolSpec) {
+			p := corev1.ContainerRestartPolicyOnFailure
+			s.JobTemplate.Spec.Template.Spec.Containers[0].RestartPolicy = &p
+		}, v1alpha1.ReasonInvalidTemplate, "containers[0].restartPolicy"},
 		"volume-name": {func(s *v1alpha1.McpToolSpec) {
 			s.JobTemplate.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "mcptask-arguments"}}
 		}, v1alpha1.ReasonInvalidTemplate, "volumes[0].name"},
@@ -311,6 +318,26 @@ func TestTaskFollowsItsJob(t *testing.T) {
 			t.Errorf("error %+v", task.Status.Error)
 		}
 	})
+	t.Run("orphaned by hand", func(t *testing.T) {
+		task := calledTool(t, nil)
+		pod := awaitPod(t, task)
+		play(t, pod, runningSince(metav1.Now()))
+		awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: task.Name, Namespace: task.Namespace}}
+		if err := k8s.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+			t.Fatal(err)
+		}
+		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonJobDeleted)
+		eventually(t, "the Pod that was left behind has a deadline", func() error {
+			if err := read(t, pod); err != nil {
+				return err
+			}
+			if pod.Spec.ActiveDeadlineSeconds == nil {
+				return fmt.Errorf("none")
+			}
+			return nil
+		})
+	})
 	t.Run("cannot be pulled", func(t *testing.T) {
 		task := calledTool(t, func(s *v1alpha1.McpToolSpec) { s.StartDeadline = &metav1.Duration{Duration: 2 * time.Second} })
 		pod := awaitPod(t, task)
@@ -359,6 +386,7 @@ func TestTaskThatCannotHaveAJob(t *testing.T) {
 	}{
 		{callOf(newTool(ns, "none"), `{}`), v1alpha1.TaskFailed, v1alpha1.ReasonToolNotFound},
 		{callOf(bad, `{}`), v1alpha1.TaskFailed, v1alpha1.ReasonToolNotReady},
+		{callOf(good, `{"n":"three"}`), v1alpha1.TaskFailed, v1alpha1.ReasonInvalidArguments},
 		{callOf(good, `{"n":"`+strings.Repeat("x", 101<<10)+`"}`), v1alpha1.TaskFailed, v1alpha1.ReasonInvalidArguments},
 		{foreign, v1alpha1.TaskFailed, v1alpha1.ReasonJobConflict},
 		{cancelled, v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled},
