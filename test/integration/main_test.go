@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,6 +79,9 @@ func runTests(m *testing.M) (code int, err error) {
 	if k8s, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
 		return 0, err
 	}
+	if err := withoutChart(); err != nil {
+		return 0, err
+	}
 	if err := installCRDs(); err != nil {
 		return 0, fmt.Errorf("install the definitions of %s: %w", crdFolder, err)
 	}
@@ -90,6 +94,18 @@ func runTests(m *testing.M) (code int, err error) {
 		defer stop()
 	}
 	return m.Run(), nil
+}
+
+// withoutChart makes sure that no other operator works on the tests' objects, and no policy refuses what they try.
+func withoutChart() error {
+	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
+	if err := k8s.List(context.Background(), &policies, client.MatchingLabels{"app.kubernetes.io/name": "mcptask"}); err != nil {
+		return err
+	}
+	if len(policies.Items) > 0 {
+		return errors.New("mcptask is installed in this cluster: uninstall the chart for these tests, which bring an operator of their own")
+	}
+	return nil
 }
 
 // installCRDs installs the definitions that the cluster does not have.
