@@ -20,7 +20,6 @@ endif
 
 LDFLAGS = -s -w
 programs = controller bridge
-example_programs = crawl site fixture
 DEV = hack/dev.sh
 
 .PHONY: help

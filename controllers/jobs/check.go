@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -145,12 +144,6 @@ func eachContainer(pod *corev1.PodSpec, at *field.Path, do func(*corev1.Containe
 	for i := range pod.Containers {
 		do(&pod.Containers[i], at.Child("containers").Index(i))
 	}
-}
-
-// IsMismatch says whether an error of Build is about the arguments of the call, not about the tool.
-func IsMismatch(err error) bool {
-	var mismatch *toolschema.Mismatch
-	return errors.As(err, &mismatch)
 }
 
 func rawOf(e *runtime.RawExtension) []byte {
