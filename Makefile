@@ -84,7 +84,7 @@ test-unit: ## Needs nothing
 
 .PHONY: test-integration
 test-integration: ## Needs etcd, kube-apiserver and kube-controller-manager
-	env $$($(DEV) assets) HELM=$$($(DEV) exec sh -c 'command -v helm') go test -tags integration -count=1 ./test/integration/... ./mcpbridge/...
+	env $$($(DEV) assets) go test -tags integration -count=1 ./test/integration/... ./mcpbridge/...
 
 .PHONY: test-e2e
 test-e2e: load ## Needs nodes: real Pods, the chart installed as users install it

@@ -68,8 +68,9 @@ existing/exec) need kubectl && need helm && exec "$@" ;;
 
 local/assets)
   assets=$(bin/cluster assets)
-  echo "KUBEBUILDER_ASSETS=$assets" ;;
-*/assets) echo "USE_EXISTING_CLUSTER=true" ;;
+  tools=$(bin/cluster bin)
+  echo "KUBEBUILDER_ASSETS=$assets HELM=$tools/helm" ;;
+*/assets) need helm && echo "USE_EXISTING_CLUSTER=true HELM=$(command -v helm)" ;;
 
 local/down) bin/cluster down --name "$name" ;;
 kind/down) kind delete cluster --name "$name" ;;
