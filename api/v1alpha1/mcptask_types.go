@@ -209,7 +209,8 @@ type McpTaskStatus struct {
 	// usage is what the work used.
 	// +optional
 	Usage *Usage `json:"usage,omitempty"`
-	// runtime is what each Pod reported, by the Pod's UID.
+	// runtime is what each Pod reported, by the Pod's UID. It is removed when the task has ended: what counts of it then
+	// stands in the other fields.
 	// +optional
 	// +listType=map
 	// +listMapKey=podUID
@@ -246,6 +247,9 @@ type InputRequest struct {
 	// requestedAt is when the question was asked.
 	// +optional
 	RequestedAt *metav1.Time `json:"requestedAt,omitempty"`
+	// answered says that the answer, in spec.inputResponses, has reached the work.
+	// +optional
+	Answered bool `json:"answered,omitempty"`
 }
 
 // TaskResult is what the tool returned, or where it stands.
@@ -314,6 +318,10 @@ type Usage struct {
 type RuntimeReport struct {
 	// podUID is the Pod that reported.
 	PodUID types.UID `json:"podUID"`
+	// sequence grows with each report of the Pod: one that arrives late does not replace a newer one.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Sequence int64 `json:"sequence,omitempty"`
 	// progress as the Pod reported it.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`

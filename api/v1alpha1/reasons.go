@@ -29,7 +29,9 @@ const (
 	ReasonSucceeded = "Succeeded"
 	// ReasonToolError (completed): the work ended with another exit code; the result has isError.
 	ReasonToolError = "ToolError"
-	// ReasonCancelled (cancelled): the task was cancelled before the work ended.
+	// ReasonToolFailed (failed): the work handed over a JSON-RPC error of its own.
+	ReasonToolFailed = "ToolFailed"
+	// ReasonCancelled (cancelled): the task was cancelled before the work ended, or the work said that it was.
 	ReasonCancelled = "Cancelled"
 
 	// ReasonToolNotFound (failed): the task names a tool that does not exist.
