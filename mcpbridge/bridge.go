@@ -23,6 +23,7 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/endpoint"
+	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -72,6 +73,10 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
+	keys, err := seal.LoadKeys(options.KeysFolder)
+	if err != nil {
+		return nil, fmt.Errorf("--keys-folder: %w", err)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := endpoint.NewMetrics(registry)
@@ -82,6 +87,7 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 			PublicURL: options.PublicURL, DefaultNamespace: options.DefaultNamespace, Namespaces: options.Namespaces,
 			AllowedHosts: options.AllowedHosts, MaxBodyBytes: options.MaxBodyBytes, MaxWaitingCalls: options.MaxWaitingCalls,
 			TolerateMissingName: options.TolerateMissingName,
+			Keys:                keys,
 			Server:              wire.ServerInfo{Name: userAgent, Version: options.Version},
 			Authenticator:       authenticator, Store: store, API: tasks.Client{Client: direct}, Log: options.Log, Metrics: metrics,
 		}),

@@ -4,12 +4,14 @@ package mcpbridge_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +37,8 @@ var (
 	cfg *rest.Config
 	// k8s is a client without a cache.
 	k8s client.Client
+	// keysFolder holds the keys that the bridges of all tests share.
+	keysFolder string
 )
 
 // patience is how long a condition may take that should come about at once.
@@ -66,6 +70,13 @@ func runTests(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
 	if k8s, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
+		return 0, err
+	}
+	if keysFolder, err = os.MkdirTemp("", "mcptask-keys-"); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(keysFolder)) }()
+	if err := os.WriteFile(filepath.Join(keysFolder, "1"), []byte(rand.Text()+rand.Text()), 0o600); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
@@ -111,7 +122,7 @@ func startBridge(t *testing.T, change func(*mcpbridge.Options)) *replica {
 	config.Wrap(r.requests.count)
 	options := mcpbridge.Options{
 		BindAddress: "127.0.0.1:0", HealthBindAddress: "127.0.0.1:0", MetricsBindAddress: "127.0.0.1:0",
-		AllowAnonymous: true, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 100, Version: "test",
+		AllowAnonymous: true, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 100, KeysFolder: keysFolder, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {

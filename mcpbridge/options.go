@@ -27,6 +27,8 @@ type Options struct {
 	TokenReview, AllowAnonymous bool
 	// MaxBodyBytes bounds the body of a request, MaxWaitingCalls the calls that wait for their results at one time.
 	MaxBodyBytes, MaxWaitingCalls int64
+	// KeysFolder holds the keys that all replicas share, one a file, the newest in the file that sorts last.
+	KeysFolder string
 	// TolerateMissingName accepts tasks/get and tasks/cancel without the Mcp-Name header.
 	TolerateMissingName bool
 	// Version of the bridge, as it introduces itself.
@@ -60,6 +62,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxBodyBytes <= 0 || o.MaxWaitingCalls <= 0 {
 		faults = append(faults, errors.New("--max-body-bytes and --max-waiting-calls must be positive"))
+	}
+	if o.KeysFolder == "" {
+		faults = append(faults, errors.New("--keys-folder must be set: what one replica hands out, another must recognise"))
 	}
 	return errors.Join(faults...)
 }

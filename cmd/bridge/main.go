@@ -43,6 +43,7 @@ func run() error {
 	flag.BoolVar(&options.AllowAnonymous, "allow-anonymous", false, "serve callers without credentials; they share one another's tasks")
 	flag.Int64Var(&options.MaxBodyBytes, "max-body-bytes", 1<<20, "the largest accepted body of a request, in bytes")
 	flag.Int64Var(&options.MaxWaitingCalls, "max-waiting-calls", 1000, "how many tool calls may wait for their results at one time")
+	flag.StringVar(&options.KeysFolder, "keys-folder", "", "the folder with the keys that all replicas share, each of 32 random bytes or more; the newest in the file that sorts last")
 	flag.BoolVar(&options.TolerateMissingName, "tolerate-missing-mcp-name", false, "accept task methods without the Mcp-Name header, for clients that leave it out")
 	flag.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	flag.Parse()

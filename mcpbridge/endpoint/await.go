@@ -123,7 +123,7 @@ func progressReporter(ctx context.Context, session *mcp.ServerSession, token jso
 
 // finishedAnswer is what the call returns for a task that has ended.
 func (e *Endpoint) finishedAnswer(x *exchange, task *v1alpha1.McpTask) (*answer, *wire.Error) {
-	payload, err := e.payload(task)
+	payload, err := e.payload(x, task)
 	if err != nil {
 		return nil, e.internal(x, err)
 	}
@@ -155,7 +155,7 @@ func (e *Endpoint) resultAnswer(x *exchange, result *wire.CallResult) (*answer, 
 }
 
 func (e *Endpoint) handleAnswer(x *exchange, task *v1alpha1.McpTask) (*answer, *wire.Error) {
-	payload, err := e.payload(task)
+	payload, err := e.payload(x, task)
 	if err != nil {
 		return nil, e.internal(x, err)
 	}

@@ -96,7 +96,7 @@ func TestCallsThatAreRefused(t *testing.T) {
 			"/url: is 112640 bytes long", ""},
 		"too many arguments": {`"name":"tool","arguments":{"url":"` + strings.Repeat("x", 140<<10) + `"}`, "at most 131072", ""},
 		"odd clientInfo":     {`"name":"tool","arguments":{"url":"x"},"_meta":{"io.modelcontextprotocol/clientInfo":"SECRET","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`, "Invalid params", ""},
-		"odd capabilities":   {`"name":"tool","arguments":{"url":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":"SECRET"}}`, "Invalid params", ""},
+		"odd capabilities":   {`"name":"tool","arguments":{"url":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":"SECRET"}}`, "invalid extensions or elicitation", ""},
 		"large capabilities": {`"name":"tool","arguments":{"url":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"x":"` + strings.Repeat("x", 20<<10) + `"}}`, "16384 bytes", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/tools"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
@@ -40,6 +41,8 @@ type Config struct {
 	MaxWaitingCalls int64
 	// TolerateMissingName accepts task methods without the Mcp-Name header, for clients that leave it out.
 	TolerateMissingName bool
+	// Keys are the secrets that all replicas share.
+	Keys *seal.Keys
 	// Server is how the bridge introduces itself.
 	Server wire.ServerInfo
 

@@ -98,6 +98,40 @@ func (c *cluster) Cancel(_ context.Context, key types.NamespacedName, request v1
 	return c.put(task), nil
 }
 
+func (c *cluster) Report(_ context.Context, key types.NamespacedName, reports func(*v1alpha1.McpTask) ([]v1alpha1.RuntimeReport, error)) (*v1alpha1.McpTask, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	task, ok := c.tasks[key]
+	if !ok {
+		return nil, notFound(key.Name)
+	}
+	task = task.DeepCopy()
+	news, err := reports(task)
+	if err != nil || len(news) == 0 {
+		return task, err
+	}
+	c.writes++
+	task.Status.Runtime = news // one report of one Pod is enough here
+	return c.put(task), nil
+}
+
+func (c *cluster) Answer(_ context.Context, key types.NamespacedName, answers func(*v1alpha1.McpTask) []v1alpha1.InputResponse) (*v1alpha1.McpTask, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	task, ok := c.tasks[key]
+	if !ok {
+		return nil, notFound(key.Name)
+	}
+	task = task.DeepCopy()
+	news := answers(task)
+	if len(news) == 0 {
+		return task, nil
+	}
+	c.writes++
+	task.Spec.InputResponses = append(task.Spec.InputResponses, news...)
+	return c.put(task), nil
+}
+
 // change changes the status of a task, as the controller would.
 func (c *cluster) change(t testing.TB, name string, status v1alpha1.McpTaskStatus) {
 	t.Helper()

@@ -20,7 +20,7 @@ const writeLimit = 10 * time.Second
 
 // serveGet answers tasks/get from what this replica knows: no API call.
 func (e *Endpoint) serveGet(x *exchange) {
-	payload, err := e.payload(x.task)
+	payload, err := e.payload(x, x.task)
 	if err != nil {
 		x.fail(e.internal(x, err))
 		return
@@ -28,13 +28,13 @@ func (e *Endpoint) serveGet(x *exchange) {
 	x.result(payload.Get)
 }
 
-// payload is what is said about a task now.
-func (e *Endpoint) payload(task *v1alpha1.McpTask) (*tasks.Payload, error) {
+// payload is what is said about a task to this caller now.
+func (e *Endpoint) payload(x *exchange, task *v1alpha1.McpTask) (*tasks.Payload, error) {
 	var tool tasks.Tool
 	if t := e.Tools.OfTask(task); t != nil {
 		tool = t.Payload
 	}
-	return e.payloads.Of(task, tool)
+	return e.payloads.Of(task, tool, x.request.Params.Meta.Elicitation)
 }
 
 // serveCancel stores the request to cancel and acknowledges it. From then on this replica shows the task with it.

@@ -39,6 +39,7 @@ type version struct {
 	resourceVersion string
 	tool            types.UID
 	generation      int64
+	client          wire.Elicitation
 }
 
 // Payload is what is said about a task.
@@ -54,13 +55,16 @@ func NewPayloads(server wire.ServerInfo) *Payloads {
 	return &Payloads{server: server, built: cache.NewLRUExpireCache(maxPayloads)}
 }
 
-// Of returns what is said about the task in its present state.
-func (p *Payloads) Of(task *v1alpha1.McpTask, tool Tool) (*Payload, error) {
-	key := version{task.UID, task.ResourceVersion, tool.UID, tool.Generation}
+// Of returns what is said about the task in its present state, to a client that can ask its user so much.
+func (p *Payloads) Of(task *v1alpha1.McpTask, tool Tool, client wire.Elicitation) (*Payload, error) {
+	if task.Status.State != v1alpha1.TaskInputRequired {
+		client = wire.Elicitation{} // then it is the same for all
+	}
+	key := version{task.UID, task.ResourceVersion, tool.UID, tool.Generation, client}
 	if known, ok := p.built.Get(key); ok {
 		return known.(*Payload), nil
 	}
-	payload := &Payload{Task: wire.NewTask(task, tool.Tool)}
+	payload := &Payload{Task: wire.NewTask(task, tool.Tool, client)}
 	var err error
 	if payload.Get, err = wire.GetTaskResult(payload.Task, p.server); err != nil {
 		return nil, fmt.Errorf("task %s/%s cannot be written as JSON: %w", task.Namespace, task.Name, err)

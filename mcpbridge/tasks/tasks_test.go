@@ -86,10 +86,16 @@ func TestWhatTheWatchNeverShowsIsForgotten(t *testing.T) {
 func TestNothingIsKeptThatIsNotRead(t *testing.T) {
 	full := task("a", "5")
 	full.Spec.Arguments = &runtime.RawExtension{Raw: []byte(`{"secret":1}`)}
+	full.Status.Runtime = []v1alpha1.RuntimeReport{{PodUID: "p"}, {PodUID: "q", Sequence: 3, StateName: "done",
+		Result: &v1alpha1.TaskResult{Inline: &runtime.RawExtension{Raw: []byte(`{"content":[]}`)}, Size: 14, SHA256: "abc"}}}
 	s := NewStore(nil)
 	s.Remember(full)
-	if got, _ := s.Get(key("a")); got.Spec.Arguments != nil {
+	got, _ := s.Get(key("a"))
+	if got.Spec.Arguments != nil {
 		t.Error("the arguments are kept")
+	}
+	if report := got.Status.Runtime[1]; report.Result.Inline != nil || report.Result.SHA256 != "abc" || report.Result.Size != 14 || report.Sequence != 3 || report.StateName != "done" {
+		t.Errorf("of a Pod's report %+v is kept with the result %+v", report, report.Result)
 	}
 	if other, err := Strip("no task"); other != "no task" || err != nil {
 		t.Errorf("got %v, %v", other, err)
@@ -254,7 +260,7 @@ func TestAnOutageIsNotAnUnknownTask(t *testing.T) {
 func TestPayloadsAreBuiltOncePerChange(t *testing.T) {
 	payloads := NewPayloads(wire.ServerInfo{Name: "s"})
 	of := func(version string, tool Tool) *Payload {
-		p, err := payloads.Of(task("a", version), tool)
+		p, err := payloads.Of(task("a", version), tool, wire.Elicitation{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,8 @@ const (
 	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	// MetaIdempotencyKey is the key of _meta with which a client marks all tries of one call as the same.
+	MetaIdempotencyKey = "mcptask.dev/idempotencyKey"
 
 	// maxDepth is how deep a body may nest: far more than any call needs, far less than what burdens a decoder.
 	maxDepth = 128
@@ -42,9 +44,12 @@ type Request struct {
 
 // Params are the parameters that the bridge itself looks at.
 type Params struct {
-	// Name and Arguments of the tool, TaskID, InputResponses and Cursor: JSON texts of any kind, or nil.
-	Name, Arguments, TaskID, InputResponses, Cursor json.RawMessage
-	Meta                                            Meta
+	// Name and Arguments of the tool, TaskID, InputResponses, RequestState, Cursor and Notifications: JSON texts of any
+	// kind, or nil.
+	Name, Arguments, TaskID, InputResponses, RequestState, Cursor, Notifications json.RawMessage
+	// Task asks for a task in 2025-11-25, and is nothing in 2026-07-28.
+	Task json.RawMessage
+	Meta Meta
 }
 
 // Meta is what params._meta declares.
@@ -55,6 +60,10 @@ type Meta struct {
 	Capabilities json.RawMessage
 	// Tasks says that the client declared the tasks extension.
 	Tasks bool
+	// Elicitation is what the client can ask its user.
+	Elicitation Elicitation
+	// IdempotencyKey is the same in all tries of one call; "" without one.
+	IdempotencyKey string
 	// ProgressToken is a JSON string or integer, or nil.
 	ProgressToken json.RawMessage
 
@@ -112,54 +121,83 @@ func (r *Request) ReadParams() *Error {
 	if len(r.params) == 0 || r.params[0] != '{' {
 		return InvalidParams("params must be an object with _meta")
 	}
+	meta, failure := r.readFields()
+	if failure != nil {
+		return failure
+	}
+	return r.Params.Meta.read(meta)
+}
+
+// readFields reads what stands directly in params, and returns _meta.
+func (r *Request) readFields() (json.RawMessage, *Error) {
 	var fields struct {
-		Meta      json.RawMessage `json:"_meta"`
-		Name      json.RawMessage `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-		TaskID    json.RawMessage `json:"taskId"`
-		Responses json.RawMessage `json:"inputResponses"`
-		Cursor    json.RawMessage `json:"cursor"`
+		Meta          json.RawMessage `json:"_meta"`
+		Name          json.RawMessage `json:"name"`
+		Arguments     json.RawMessage `json:"arguments"`
+		TaskID        json.RawMessage `json:"taskId"`
+		Responses     json.RawMessage `json:"inputResponses"`
+		State         json.RawMessage `json:"requestState"`
+		Cursor        json.RawMessage `json:"cursor"`
+		Notifications json.RawMessage `json:"notifications"`
+		Task          json.RawMessage `json:"task"`
 	}
 	if duplicates, err := sigsjson.UnmarshalStrict(r.params, &fields, sigsjson.DisallowDuplicateFields); err != nil || len(duplicates) > 0 {
-		return InvalidParams("a field of params stands there twice")
+		return nil, InvalidParams("a field of params stands there twice")
 	}
-	r.Params = Params{Name: fields.Name, Arguments: fields.Arguments, TaskID: fields.TaskID, InputResponses: fields.Responses, Cursor: fields.Cursor}
-	return r.Params.Meta.read(fields.Meta)
+	r.Params = Params{
+		Name: fields.Name, Arguments: fields.Arguments, TaskID: fields.TaskID, InputResponses: fields.Responses,
+		RequestState: fields.State, Cursor: fields.Cursor, Notifications: fields.Notifications, Task: fields.Task,
+	}
+	return fields.Meta, nil
 }
 
 func (m *Meta) read(raw json.RawMessage) *Error {
 	if len(raw) == 0 || raw[0] != '{' {
 		return InvalidParams("params._meta must be an object")
 	}
-	var fields struct {
-		Version       json.RawMessage `json:"io.modelcontextprotocol/protocolVersion"`
-		Capabilities  json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
-		ProgressToken json.RawMessage `json:"progressToken"`
+	declared, failure := m.readFields(raw)
+	if failure != nil {
+		return failure
 	}
-	if duplicates, err := sigsjson.UnmarshalStrict(raw, &fields, sigsjson.DisallowDuplicateFields); err != nil || len(duplicates) > 0 {
-		return InvalidParams("a field of params._meta stands there twice")
-	}
-	m.raw = raw
-	m.Version, _ = Text(fields.Version)
 	if m.Version == "" {
 		return InvalidParams("missing or invalid params._meta field " + MetaProtocolVersion)
 	}
-	if len(fields.Capabilities) == 0 || fields.Capabilities[0] != '{' {
+	if len(declared) == 0 || declared[0] != '{' {
 		return InvalidParams("missing or invalid params._meta field " + MetaClientCapabilities)
 	}
-	if len(fields.ProgressToken) > 0 && (!isIdentifier(fields.ProgressToken) || len(fields.ProgressToken) > maxTokenBytes) {
-		return InvalidParams(fmt.Sprintf("params._meta.progressToken must be a string or an integer of at most %d bytes", maxTokenBytes))
+	capabilities, err := ReadCapabilities(declared)
+	if err != nil {
+		return InvalidParams("invalid extensions or elicitation in params._meta field " + MetaClientCapabilities)
 	}
-	var capabilities struct {
-		Extensions map[string]json.RawMessage `json:"extensions"`
-	}
-	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(fields.Capabilities, &capabilities); err != nil {
-		return InvalidParams("invalid extensions in params._meta field " + MetaClientCapabilities)
-	}
-	settings, declared := capabilities.Extensions[TasksExtension]
-	m.Capabilities, m.ProgressToken = fields.Capabilities, fields.ProgressToken
-	m.Tasks = declared && len(settings) > 0 && settings[0] == '{'
+	m.Capabilities, m.Tasks, m.Elicitation = declared, capabilities.Tasks, capabilities.Elicitation
 	return nil
+}
+
+// readFields reads what stands in _meta, and returns the client's capabilities.
+func (m *Meta) readFields(raw json.RawMessage) (json.RawMessage, *Error) {
+	var fields struct {
+		Version        json.RawMessage `json:"io.modelcontextprotocol/protocolVersion"`
+		Capabilities   json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
+		ProgressToken  json.RawMessage `json:"progressToken"`
+		IdempotencyKey json.RawMessage `json:"mcptask.dev/idempotencyKey"`
+	}
+	if duplicates, err := sigsjson.UnmarshalStrict(raw, &fields, sigsjson.DisallowDuplicateFields); err != nil || len(duplicates) > 0 {
+		return nil, InvalidParams("a field of params._meta stands there twice")
+	}
+	m.raw = raw
+	m.Version, _ = Text(fields.Version)
+	if len(fields.ProgressToken) > 0 && (!isIdentifier(fields.ProgressToken) || len(fields.ProgressToken) > maxTokenBytes) {
+		return nil, InvalidParams(fmt.Sprintf("params._meta.progressToken must be a string or an integer of at most %d bytes", maxTokenBytes))
+	}
+	m.ProgressToken = fields.ProgressToken
+	if len(fields.IdempotencyKey) > 0 {
+		key, ok := Text(fields.IdempotencyKey)
+		if !ok || key == "" || len(key) > maxTokenBytes {
+			return nil, InvalidParams(fmt.Sprintf("params._meta field %s must be a string of 1 to %d bytes", MetaIdempotencyKey, maxTokenBytes))
+		}
+		m.IdempotencyKey = key
+	}
+	return fields.Capabilities, nil
 }
 
 // IsNotification says whether the message expects no answer.

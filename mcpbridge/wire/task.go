@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mcptask/mcptask/api/toolschema"
@@ -46,7 +48,8 @@ type InputPrompt struct {
 }
 
 // NewTask is the one builder of what is said about a task: for tasks/get, for notifications and for synchronous answers.
-func NewTask(task *v1alpha1.McpTask, tool Tool) *Task {
+// Of the questions it shows those that the client can put to its user.
+func NewTask(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
 	t := &Task{
 		TaskID:         task.Name,
 		Status:         task.Status.State,
@@ -69,7 +72,7 @@ func NewTask(task *v1alpha1.McpTask, tool Tool) *Task {
 			t.StatusMessage = "Accepted; waiting for the controller to start the work."
 		}
 	case v1alpha1.TaskInputRequired:
-		t.InputRequests = outstanding(task)
+		t.ask(Outstanding(task), client)
 	case v1alpha1.TaskCompleted:
 		t.Result = newCallResult(task.Status.Result, tool.Output)
 	case v1alpha1.TaskFailed:
@@ -81,16 +84,50 @@ func NewTask(task *v1alpha1.McpTask, tool Tool) *Task {
 	return t
 }
 
-// outstanding are the questions that have no answer yet: an answer counts from the moment it is stored.
-func outstanding(task *v1alpha1.McpTask) map[string]InputPrompt {
-	open := map[string]InputPrompt{}
-	for _, q := range task.Status.InputRequests {
-		open[q.Key] = InputPrompt{Method: q.Method, Params: q.Params.Raw}
+// ask shows questions. A task whose every question has an answer already works on, whether or not the controller has
+// seen the last one; one whose questions this client cannot put to its user says so.
+func (t *Task) ask(open []v1alpha1.InputRequest, client Elicitation) {
+	if len(open) == 0 {
+		t.Status, t.StatusMessage = v1alpha1.TaskWorking, "The answer is stored and on its way to the tool."
+		return
 	}
+	t.InputRequests = map[string]InputPrompt{}
+	for _, q := range open {
+		if client.Can(Mode(q)) {
+			t.InputRequests[q.Key] = InputPrompt{Method: q.Method, Params: q.Params.Raw}
+		}
+	}
+	if hidden := len(open) - len(t.InputRequests); hidden > 0 {
+		t.StatusMessage = strings.TrimSpace(fmt.Sprintf("%s (%d of %d questions are not shown: this client does not declare the elicitation mode that they need)",
+			t.StatusMessage, hidden, len(open)))
+	}
+}
+
+// Outstanding are the questions that have no answer yet, in the order in which they were asked: an answer counts from the
+// moment it is stored.
+func Outstanding(task *v1alpha1.McpTask) []v1alpha1.InputRequest {
+	answered := map[string]bool{}
 	for _, answer := range task.Spec.InputResponses {
-		delete(open, answer.Key)
+		answered[answer.Key] = true
+	}
+	var open []v1alpha1.InputRequest
+	for _, q := range task.Status.InputRequests {
+		if !q.Answered && !answered[q.Key] {
+			open = append(open, q)
+		}
 	}
 	return open
+}
+
+// Mode of a question: form or url.
+func Mode(q v1alpha1.InputRequest) string {
+	var params struct {
+		Mode string `json:"mode"`
+	}
+	if err := json.Unmarshal(q.Params.Raw, &params); err != nil || params.Mode == "" {
+		return ModeForm
+	}
+	return params.Mode
 }
 
 // taskError is the JSON-RPC error of a failed task, which must have one (tasks, Task Execution Errors).

@@ -57,7 +57,7 @@ func TestEachStateIsShownAsTheProtocolWants(t *testing.T) {
 			t.Spec.InputResponses = []v1alpha1.InputResponse{{Key: "b"}}
 		}), Tool{}, head + `"status":"input_required",` + at + `,"inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form"}}}` + tail},
 		"no question left": {newTask(func(t *v1alpha1.McpTask) { t.Status.State = v1alpha1.TaskInputRequired }), Tool{},
-			head + `"status":"input_required",` + at + `,"inputRequests":{}` + tail},
+			head + `"status":"working","statusMessage":"The answer is stored and on its way to the tool.",` + at + tail},
 		"completed, kept longer than its ttl": {newTask(func(t *v1alpha1.McpTask) {
 			expires := metav1.NewTime(created.Add(90 * time.Second))
 			t.Spec.TTL = &metav1.Duration{Duration: time.Minute}
@@ -73,7 +73,7 @@ func TestEachStateIsShownAsTheProtocolWants(t *testing.T) {
 		"cancelled": {newTask(func(t *v1alpha1.McpTask) { t.Status.State = v1alpha1.TaskCancelled }), Tool{}, head + `"status":"cancelled",` + at + tail},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := GetTaskResult(NewTask(tc.task, tc.tool), server)
+			got, err := GetTaskResult(NewTask(tc.task, tc.tool, Elicitation{Form: true}), server)
 			if err != nil || string(got) != tc.want {
 				t.Errorf("got  %s, %v\nwant %s", got, err, tc.want)
 			}
@@ -85,7 +85,7 @@ func TestAHandleIsFlatAndOnlyASeed(t *testing.T) {
 	task := newTask(func(t *v1alpha1.McpTask) {
 		t.Status = v1alpha1.McpTaskStatus{State: v1alpha1.TaskCompleted, Result: &v1alpha1.TaskResult{Inline: raw(`{}`)}}
 	})
-	got, err := CreateTaskResult(NewTask(task, Tool{}))
+	got, err := CreateTaskResult(NewTask(task, Tool{}, Elicitation{}))
 	if want := `{"resultType":"task","taskId":"abc","status":"completed",` + at + `}`; err != nil || string(got) != want {
 		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
