@@ -19,7 +19,7 @@ image = mcptask.dev/$(1)
 endif
 
 LDFLAGS = -s -w
-programs = controller bridge
+programs = controller bridge taskrt
 DEV = hack/dev.sh
 
 .PHONY: help
@@ -31,6 +31,10 @@ help: ## List the targets
 .PHONY: demo
 demo: install bin/mcptask ## A cluster, the chart in it, and a real tool called over MCP
 	MCPTASK=$(CURDIR)/bin/mcptask EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec hack/demo/run.sh
+
+.PHONY: invoice
+invoice: install ## Invoices that people approve and that are paid once; FAULTS=1 kills things meanwhile
+	EXAMPLES_IMAGE=$(call image,examples):$(TAG) FAULTS=$(FAULTS) $(DEV) exec hack/invoice/run.sh
 
 .PHONY: cluster-up
 cluster-up: ## A running cluster (builds what it needs, the first time)
@@ -74,7 +78,7 @@ verify: ## Fail when generated code is stale or code is unformatted
 ##@ Test
 
 .PHONY: test
-test: verify test-unit test-integration test-e2e test-conformance ## Everything
+test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything
 
 .PHONY: test-unit
 test-unit: ## Needs nothing
@@ -90,9 +94,13 @@ test-integration: ## Needs etcd, kube-apiserver and kube-controller-manager
 test-e2e: load ## Needs nodes: real Pods, the chart installed as users install it
 	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/e2e/...
 
+.PHONY: test-clients
+test-clients: load ## MCP clients as they are shipped on npm against the installed bridge
+	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/clients/...
+
 .PHONY: test-conformance
-test-conformance: load ## The official MCP conformance suite against the installed bridge
-	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/conformance/...
+test-conformance: load ## The official MCP conformance suite: tasks against the installed bridge, all of it against its endpoint
+	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -p 1 -timeout 30m ./test/conformance/...
 
 .PHONY: bench
 bench: load ## Ratios against a baseline of the same run

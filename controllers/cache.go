@@ -29,13 +29,17 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// slimTask drops the arguments, needed once, when the Job is made, and the inline result, written once.
+// slimTask drops the arguments, needed once, when the Job is made, and the inline result, written once. Once the task has ended
+// nothing is decided any more from what its Pods told, what they asked and what was answered.
 func slimTask(o any) (any, error) {
 	if task, ok := o.(*v1alpha1.McpTask); ok {
 		task.ManagedFields = nil
 		task.Spec.Arguments = nil
 		if task.Status.Result != nil {
 			task.Status.Result.Inline = nil
+		}
+		if task.Status.State.Terminal() {
+			task.Status.Runtime, task.Status.InputRequests, task.Spec.InputResponses = nil, nil, nil
 		}
 	}
 	return o, nil
@@ -51,7 +55,7 @@ func slimJob(o any) (any, error) {
 	return o, nil
 }
 
-// slimPod keeps who the Pod is, where it is, its time and memory limits, and its status.
+// slimPod keeps who the Pod is, where it is, which of its containers are sidecars, its time and memory limits, and its status.
 func slimPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -65,7 +69,14 @@ func slimPod(o any) (any, error) {
 		}
 		containers = append(containers, corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Limits: limits}})
 	}
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, Containers: containers}
+	before := make([]corev1.Container, 0, len(pod.Spec.InitContainers))
+	for _, c := range pod.Spec.InitContainers {
+		before = append(before, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
+	}
+	pod.Spec = corev1.PodSpec{
+		NodeName: pod.Spec.NodeName, ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
+		InitContainers: before, Containers: containers,
+	}
 	annotations := map[string]string{}
 	if index, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
 		annotations[batchv1.JobCompletionIndexAnnotation] = index
@@ -74,6 +85,7 @@ func slimPod(o any) (any, error) {
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 		Labels: pod.Labels, Annotations: annotations, OwnerReferences: pod.OwnerReferences,
 		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 	}
 	return pod, nil
 }

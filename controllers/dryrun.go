@@ -18,7 +18,7 @@ import (
 // dryRun asks the API server whether it would take the tool's Job, and the Pod that the Job would make: only the Pod shows a
 // missing service account or a breach of the namespace's Pod security.
 func (r *ToolReconciler) dryRun(ctx context.Context, tool *v1alpha1.McpTool) (*jobs.Fault, error) {
-	job, err := jobs.Sample(tool)
+	job, err := jobs.Sample(tool, r.Runtime)
 	if err != nil {
 		return &jobs.Fault{Reason: v1alpha1.ReasonInvalidArguments, Err: err}, nil
 	}

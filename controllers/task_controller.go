@@ -22,6 +22,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
+	"github.com/mcptask/mcptask/controllers/jobs"
 )
 
 // The tasks are its work; it writes their status and, through the owner reference of their Jobs, blocks their deletion.
@@ -44,7 +45,9 @@ type TaskReconciler struct {
 	// Kubernetes reads the logs of Pods.
 	Kubernetes kubernetes.Interface
 	Events     events.EventRecorder
-	Now        func() time.Time
+	// Runtime is how the work reaches its task.
+	Runtime jobs.Runtime
+	Now     func() time.Time
 
 	began time.Time
 }
@@ -103,6 +106,11 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*
 	if in.Job != nil && !task.Status.State.Terminal() && decide.Ended(in.Job) && !decide.Settled(in.Job, in.Pods) {
 		// What the Pods put out is the result: it is not called lost on the word of a watch that is behind.
 		if in.Pods, err = r.pods(ctx, r.Live, task, in.Job, client.MatchingLabels{v1alpha1.LabelTask: task.Name}); err != nil {
+			return nil, err
+		}
+	}
+	if !task.Status.State.Terminal() {
+		if in.Undelivered, err = r.undelivered(ctx, in); err != nil {
 			return nil, err
 		}
 	}

@@ -53,7 +53,7 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 	case verdict != nil:
 		return r.conclude(ctx, &task, nothing, verdict)
 	}
-	job, err := jobs.Build(tool, &task)
+	job, err := jobs.Build(tool, &task, r.Runtime)
 	if err != nil {
 		return r.conclude(ctx, &task, nothing, buildRefusal(err))
 	}

@@ -31,7 +31,9 @@ import (
 // ToolReconciler says of each McpTool whether agents may be offered it.
 type ToolReconciler struct {
 	client.Client
-	Now func() time.Time
+	// Runtime is how the work of a tool would reach its task.
+	Runtime jobs.Runtime
+	Now     func() time.Time
 }
 
 // A tool that the API server refused is tried again: what it lacks, a service account or a priority class, may have
@@ -75,7 +77,7 @@ func (r *ToolReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 
 // check looks for what is wrong with the tool: in itself, beside its neighbours, in the eyes of the API server.
 func (r *ToolReconciler) check(ctx context.Context, tool *v1alpha1.McpTool) (*jobs.Fault, error) {
-	if fault := jobs.Check(tool); fault != nil {
+	if fault := jobs.Check(tool, r.Runtime); fault != nil {
 		return fault, nil
 	}
 	if fault, err := r.checkName(ctx, tool); fault != nil || err != nil {

@@ -7,13 +7,13 @@ export CGO_ENABLED=0 GOOS=linux GOARCH=${GOARCH:-$(go env GOARCH)}
 out=bin/images root=bin/images/root
 mkdir -p "$root"
 GOOS= GOARCH= hack/compile.sh -C hack/cluster -o ../../bin/ ./cmd/image
-hack/compile.sh -ldflags "-s -w" -o "$root/" ./cmd/controller ./cmd/bridge ./examples/crawl/cmd/crawl ./examples/crawl/cmd/site ./test/fixture
+hack/compile.sh -ldflags "-s -w" -o "$root/" ./cmd/controller ./cmd/bridge ./cmd/taskrt ./examples/crawl/cmd/crawl ./examples/crawl/cmd/site ./examples/invoice/cmd/erp ./examples/invoice/cmd/pay-invoice ./test/fixture
 
 certificates=()
 for file in /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem; do
   if [[ -f $file ]]; then certificates=(--ca-certificates "$file"); break; fi
 done
 bin/image build --output "$out/mcptask.tar" --tag "$mcptask" --entrypoint /controller --user 65532:65532 "${certificates[@]}" \
-  "$root/controller=/controller" "$root/bridge=/bridge"
+  "$root/controller=/controller" "$root/bridge=/bridge" "$root/taskrt=/taskrt"
 bin/image build --output "$out/examples.tar" --tag "$examples" --entrypoint /crawl --user 65532:65532 "${certificates[@]}" \
-  "$root/crawl=/crawl" "$root/site=/site" "$root/fixture=/fixture"
+  "$root/crawl=/crawl" "$root/site=/site" "$root/erp=/erp" "$root/pay-invoice=/pay-invoice" "$root/fixture=/fixture"

@@ -23,6 +23,7 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/endpoint"
+	"github.com/mcptask/mcptask/mcpbridge/runtimeport"
 	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
@@ -41,6 +42,7 @@ type Bridge struct {
 	registry *prometheus.Registry
 	metrics  *endpoint.Metrics
 	endpoint *endpoint.Endpoint
+	runtime  *runtimeport.Port
 	store    *tasks.Store
 	cache    cache.Cache
 }
@@ -69,10 +71,11 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 	if err != nil {
 		return nil, err
 	}
-	authenticator, err := newAuthenticator(config, options)
+	clientset, err := kubernetes.NewForConfigAndClient(config, httpClient)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("client for TokenReviews: %w", err)
 	}
+	reviews := reviewer{clientset}
 	keys, err := seal.LoadKeys(options.KeysFolder)
 	if err != nil {
 		return nil, fmt.Errorf("--keys-folder: %w", err)
@@ -80,16 +83,22 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := endpoint.NewMetrics(registry)
+	api := tasks.Client{Client: direct}
 	store := tasks.NewStore(func(lag time.Duration) { metrics.CacheLag.Observe(lag.Seconds()) })
 	return &Bridge{
 		options: options, registry: registry, metrics: metrics, store: store, cache: watched,
 		endpoint: endpoint.New(endpoint.Config{
 			PublicURL: options.PublicURL, DefaultNamespace: options.DefaultNamespace, Namespaces: options.Namespaces,
 			AllowedHosts: options.AllowedHosts, MaxBodyBytes: options.MaxBodyBytes, MaxWaitingCalls: options.MaxWaitingCalls,
+			MaxStreamsPerCaller: options.MaxStreamsPerCaller, MaxStreams: options.MaxStreams,
 			TolerateMissingName: options.TolerateMissingName,
 			Keys:                keys,
 			Server:              wire.ServerInfo{Name: userAgent, Version: options.Version},
-			Authenticator:       authenticator, Store: store, API: tasks.Client{Client: direct}, Log: options.Log, Metrics: metrics,
+			Authenticator:       newAuthenticator(reviews, options), Store: store, API: api, Log: options.Log, Metrics: metrics,
+		}),
+		// Pods show their own tokens, whoever may call tools.
+		runtime: runtimeport.New(runtimeport.Config{
+			Namespaces: options.Namespaces, Tokens: auth.NewTokenReview(reviews), Store: store, API: api, Log: options.Log, Registry: registry,
 		}),
 	}, nil
 }
@@ -169,19 +178,15 @@ func handler[T client.Object](b *Bridge, observe, forget func(T)) toolscache.Res
 	}
 }
 
-func newAuthenticator(config *rest.Config, options Options) (auth.Authenticator, error) {
+func newAuthenticator(reviews auth.Reviewer, options Options) auth.Authenticator {
 	var sources auth.FirstOf
 	if options.TokenReview {
-		clientset, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return nil, fmt.Errorf("client for TokenReviews: %w", err)
-		}
-		sources = append(sources, auth.NewTokenReview(reviewer{clientset}))
+		sources = append(sources, auth.NewTokenReview(reviews))
 	}
 	if options.AllowAnonymous {
 		sources = append(sources, auth.Anonymous{})
 	}
-	return sources, nil
+	return sources
 }
 
 // reviewTimeout bounds how long a caller waits to be identified.

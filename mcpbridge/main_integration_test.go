@@ -106,7 +106,7 @@ func newNamespace(t *testing.T) string {
 
 // replica is a bridge that runs.
 type replica struct {
-	url, health, metrics string
+	url, runtime, health, metrics string
 	// stop asks the bridge to end, as SIGTERM does; stopped returns its error once it has.
 	stop    func()
 	stopped func() error
@@ -121,8 +121,8 @@ func startBridge(t *testing.T, change func(*mcpbridge.Options)) *replica {
 	config := rest.CopyConfig(cfg)
 	config.Wrap(r.requests.count)
 	options := mcpbridge.Options{
-		BindAddress: "127.0.0.1:0", HealthBindAddress: "127.0.0.1:0", MetricsBindAddress: "127.0.0.1:0",
-		AllowAnonymous: true, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 100, KeysFolder: keysFolder, Version: "test",
+		BindAddress: "127.0.0.1:0", RuntimeBindAddress: "127.0.0.1:0", HealthBindAddress: "127.0.0.1:0", MetricsBindAddress: "127.0.0.1:0",
+		AllowAnonymous: true, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 100, MaxStreamsPerCaller: 10, MaxStreams: 100, KeysFolder: keysFolder, Version: "test",
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
@@ -137,7 +137,7 @@ func startBridge(t *testing.T, change func(*mcpbridge.Options)) *replica {
 		t.Fatal(err)
 	}
 	address := func(l net.Listener) string { return "http://" + l.Addr().String() }
-	r.url, r.health, r.metrics = address(listeners.MCP), address(listeners.Health), address(listeners.Metrics)
+	r.url, r.runtime, r.health, r.metrics = address(listeners.MCP), address(listeners.Runtime), address(listeners.Health), address(listeners.Metrics)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- bridge.Run(ctx, listeners) }()

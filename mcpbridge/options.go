@@ -13,8 +13,9 @@ import (
 
 // Options say how a bridge is run. Each is a flag of cmd/bridge.
 type Options struct {
-	// BindAddress, HealthBindAddress and MetricsBindAddress are where MCP, the probes and the metrics are served.
-	BindAddress, HealthBindAddress, MetricsBindAddress string
+	// BindAddress, RuntimeBindAddress, HealthBindAddress and MetricsBindAddress are where MCP, the Pods of tasks, the
+	// probes and the metrics are served.
+	BindAddress, RuntimeBindAddress, HealthBindAddress, MetricsBindAddress string
 	// PublicURL is the URL under which callers reach the bridge; it makes the audience of their tokens.
 	PublicURL string
 	// DefaultNamespace is served at /mcp as well as at /mcp/NAME; none when empty.
@@ -27,6 +28,9 @@ type Options struct {
 	TokenReview, AllowAnonymous bool
 	// MaxBodyBytes bounds the body of a request, MaxWaitingCalls the calls that wait for their results at one time.
 	MaxBodyBytes, MaxWaitingCalls int64
+	// MaxStreamsPerCaller bounds the streams of notifications that one caller may have open at one time, MaxStreams those
+	// of all callers. Without identities all callers are one.
+	MaxStreamsPerCaller, MaxStreams int64
 	// KeysFolder holds the keys that all replicas share, one a file, the newest in the file that sorts last.
 	KeysFolder string
 	// TolerateMissingName accepts tasks/get and tasks/cancel without the Mcp-Name header.
@@ -62,6 +66,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxBodyBytes <= 0 || o.MaxWaitingCalls <= 0 {
 		faults = append(faults, errors.New("--max-body-bytes and --max-waiting-calls must be positive"))
+	}
+	if o.MaxStreamsPerCaller <= 0 || o.MaxStreams <= 0 {
+		faults = append(faults, errors.New("--max-streams-per-caller and --max-streams must be positive"))
 	}
 	if o.KeysFolder == "" {
 		faults = append(faults, errors.New("--keys-folder must be set: what one replica hands out, another must recognise"))

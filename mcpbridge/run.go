@@ -25,7 +25,7 @@ const (
 )
 
 // Listeners are what a bridge serves on.
-type Listeners struct{ MCP, Health, Metrics net.Listener }
+type Listeners struct{ MCP, Runtime, Health, Metrics net.Listener }
 
 // Listen opens the addresses of the options.
 func (b *Bridge) Listen() (Listeners, error) {
@@ -35,6 +35,7 @@ func (b *Bridge) Listen() (Listeners, error) {
 		listener      *net.Listener
 	}{
 		{"--bind-address", b.options.BindAddress, &l.MCP},
+		{"--runtime-bind-address", b.options.RuntimeBindAddress, &l.Runtime},
 		{"--health-bind-address", b.options.HealthBindAddress, &l.Health},
 		{"--metrics-bind-address", b.options.MetricsBindAddress, &l.Metrics},
 	} {
@@ -49,7 +50,7 @@ func (b *Bridge) Listen() (Listeners, error) {
 }
 
 func (l Listeners) close() {
-	for _, listener := range []net.Listener{l.MCP, l.Health, l.Metrics} {
+	for _, listener := range []net.Listener{l.MCP, l.Runtime, l.Health, l.Metrics} {
 		if listener != nil {
 			_ = listener.Close() // nothing was served on it
 		}
@@ -68,6 +69,7 @@ func (b *Bridge) Run(ctx context.Context, l Listeners) error {
 	}
 	var ready atomic.Bool
 	mcp := newServer(b.endpoint)
+	pods := newServer(b.runtime)
 	health := newServer(healthHandler(&ready))
 	metrics := newServer(metricsHandler(b.registry))
 
@@ -77,11 +79,12 @@ func (b *Bridge) Run(ctx context.Context, l Listeners) error {
 	group.Go(func() error { return serve(metrics, l.Metrics) })
 	group.Go(func() error {
 		if !toolscache.WaitForCacheSync(failed.Done(), synced...) {
-			_ = l.MCP.Close() // nothing was served on it
+			_ = errors.Join(l.MCP.Close(), l.Runtime.Close()) // nothing was served on them
 			return nil
 		}
 		ready.Store(true)
-		b.options.Log.Info("serving", "address", l.MCP.Addr().String())
+		b.options.Log.Info("serving", "address", l.MCP.Addr().String(), "runtime", l.Runtime.Addr().String())
+		group.Go(func() error { return serve(pods, l.Runtime) })
 		return serve(mcp, l.MCP)
 	})
 	group.Go(func() error {
@@ -89,9 +92,10 @@ func (b *Bridge) Run(ctx context.Context, l Listeners) error {
 		ready.Store(false)
 		b.options.Log.Info("shutting down")
 		b.endpoint.Drain()
+		b.runtime.Drain()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		err := errors.Join(mcp.Shutdown(ending), b.endpoint.Wait(ending))
+		err := errors.Join(mcp.Shutdown(ending), pods.Shutdown(ending), b.endpoint.Wait(ending), b.runtime.Wait(ending))
 		stopWatching()
 		return errors.Join(err, metrics.Close(), health.Close())
 	})

@@ -34,7 +34,13 @@ var empty = []byte(`{"type":"object"}`)
 
 // Compile reads a schema. It never looks anything up: a $ref or $schema that points outside the
 // document and the published drafts is an error.
-func Compile(raw []byte) (*Schema, error) {
+func Compile(raw []byte) (*Schema, error) { return read(raw, false) }
+
+// CompileForm reads the schema of a form that a person fills in (2026-07-28, Elicitation, Requested Schema): unlike
+// Compile's, its formats (email, uri, date, date-time) are checked.
+func CompileForm(raw []byte) (*Schema, error) { return read(raw, true) }
+
+func read(raw []byte, formats bool) (*Schema, error) {
 	if len(raw) == 0 {
 		raw = empty
 	}
@@ -49,6 +55,9 @@ func Compile(raw []byte) (*Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(refuseRemote{})
+	if formats {
+		compiler.AssertFormat()
+	}
 	const here = "schema:///tool"
 	if err := compiler.AddResource(here, doc); err != nil {
 		return nil, fmt.Errorf("is not a JSON Schema: %w", err)

@@ -75,6 +75,10 @@ const (
 	LabelOwner = "mcptask.dev/owner"
 	// AnnotationArguments, on Pods: the arguments of the call, shown to the containers as a file.
 	AnnotationArguments = "mcptask.dev/arguments"
+	// AnnotationArgumentsDigest, on tasks that were called with an idempotency key: a hash of their arguments.
+	AnnotationArgumentsDigest = "mcptask.dev/arguments-digest"
+	// AnnotationSession, on tasks whose handle a client of the revision 2025-11-25 has: the session in which it got it.
+	AnnotationSession = "mcptask.dev/session"
 	// AnnotationContainer, on Jobs: the container whose end is the end of the work.
 	AnnotationContainer = "mcptask.dev/container"
 	// AnnotationStartDeadline, on Jobs: how long the cluster may take to start the work.

@@ -33,6 +33,7 @@ func run() error {
 	options := mcpbridge.Options{Version: version}
 	var level slog.Level
 	flag.StringVar(&options.BindAddress, "bind-address", ":8080", "where MCP is served, at /mcp/NAMESPACE")
+	flag.StringVar(&options.RuntimeBindAddress, "runtime-bind-address", ":8083", "where the Pods of tasks report and fetch answers")
 	flag.StringVar(&options.HealthBindAddress, "health-bind-address", ":8081", "where /healthz and /readyz are served")
 	flag.StringVar(&options.MetricsBindAddress, "metrics-bind-address", ":8082", "where /metrics is served")
 	flag.StringVar(&options.PublicURL, "public-url", "", "the URL under which callers reach the bridge; with --token-review, PUBLIC-URL/mcp/NAMESPACE is the audience of their tokens")
@@ -43,6 +44,8 @@ func run() error {
 	flag.BoolVar(&options.AllowAnonymous, "allow-anonymous", false, "serve callers without credentials; they share one another's tasks")
 	flag.Int64Var(&options.MaxBodyBytes, "max-body-bytes", 1<<20, "the largest accepted body of a request, in bytes")
 	flag.Int64Var(&options.MaxWaitingCalls, "max-waiting-calls", 1000, "how many tool calls may wait for their results at one time")
+	flag.Int64Var(&options.MaxStreamsPerCaller, "max-streams-per-caller", 64, "how many streams of notifications (subscriptions/listen) one caller may have open; without identities all callers are one")
+	flag.Int64Var(&options.MaxStreams, "max-streams", 4000, "how many streams of notifications may be open in all")
 	flag.StringVar(&options.KeysFolder, "keys-folder", "", "the folder with the keys that all replicas share, each of 32 random bytes or more; the newest in the file that sorts last")
 	flag.BoolVar(&options.TolerateMissingName, "tolerate-missing-mcp-name", false, "accept task methods without the Mcp-Name header, for clients that leave it out")
 	flag.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers"
+	"github.com/mcptask/mcptask/controllers/jobs"
 )
 
 type options struct {
@@ -26,6 +27,7 @@ type options struct {
 	metricsAddress string
 	probeAddress   string
 	logLevel       zapcore.Level
+	runtime        jobs.Runtime
 }
 
 func main() {
@@ -33,6 +35,8 @@ func main() {
 	flag.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding a Lease in the own namespace: of several replicas one works")
 	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8082", "where Prometheus metrics are served; 0 for nowhere")
 	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
+	flag.StringVar(&o.runtime.URL, "runtime-url", "", "the URL of the bridge's runtime port, as Pods reach it; without it no tool can have runtime.enabled")
+	flag.StringVar(&o.runtime.Image, "runtime-image", "", "the image of the sidecar of tools with runtime.enabled; it holds /taskrt")
 	flag.TextVar(&o.logLevel, "log-level", zapcore.InfoLevel, "debug, info, warn or error")
 	flag.Parse()
 	ctrl.SetLogger(zap.New(zap.Level(o.logLevel)))
@@ -70,7 +74,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	if err := controllers.Setup(ctx, mgr, time.Now); err != nil {
+	if err := controllers.Setup(ctx, mgr, o.runtime, time.Now); err != nil {
 		return fmt.Errorf("setting up the controllers: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {

@@ -142,7 +142,9 @@ func stamp(t time.Time) string {
 
 // watch prints how a call goes on, a line for each change.
 type watch struct {
-	out  io.Writer
+	out io.Writer
+	// of names the task in each line; empty where there is only one.
+	of   string
 	last string
 }
 
@@ -161,6 +163,9 @@ func (w *watch) progress(p mcpclient.Progress) {
 
 func (w *watch) say(status, message string) {
 	line := strings.TrimRight(fmt.Sprintf("%-14s  %s", oneLine(status), oneLine(message)), " ")
+	if w.of != "" {
+		line = w.of + "  " + line
+	}
 	if line == w.last {
 		return
 	}

@@ -60,6 +60,7 @@ func TestWrongUsageIsOneClearLine(t *testing.T) {
 		{"tools --surprise", "unknown flag: --surprise; see mcptask tools --help"},
 		{"tools -o yaml", `invalid argument "yaml" for "-o, --output" flag: must be json or text; see mcptask tools --help`},
 		{"get", "give one TASK: mcptask get TASK"},
+		{"watch", "give one TASK or more: mcptask watch TASK..."},
 		{"call", "give a TOOL and at most one JSON object: mcptask call TOOL [ARGUMENTS_JSON]"},
 		{"call greet {", "the arguments are not JSON: unexpected end of JSON input"},
 		{"call greet [1]", `the arguments must be a JSON object, such as '{"name":"value"}'`},

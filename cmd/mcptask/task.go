@@ -93,14 +93,7 @@ func (p *program) wait(ctx context.Context, connection *connection, id string, w
 			return err
 		}
 	}
-	if task.Status == mcpclient.Failed {
-		return &ended{exitFailed, fmt.Sprintf("task %s failed: %v", task.ID, task.Error)}
-	}
-	message := fmt.Sprintf("task %s was cancelled", task.ID)
-	if task.StatusMessage != "" {
-		message += ": " + task.StatusMessage
-	}
-	return &ended{exitFailed, message}
+	return endOf(task)
 }
 
 // advice says what can be done with a task that goes on.

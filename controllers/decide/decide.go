@@ -20,6 +20,8 @@ type Input struct {
 	JobGone bool
 	// Pods of the Job, oldest first.
 	Pods []corev1.Pod
+	// Undelivered is what the deciding Pod of an ended Job reported and could not hand over: it counts before what is stored.
+	Undelivered *v1alpha1.RuntimeReport
 	// Immediate says that a cancelled task is cancelled at once, whatever its Job still does.
 	Immediate bool
 	Now       time.Time
@@ -50,6 +52,8 @@ type Output struct {
 	Succeeded bool
 	// Cause says why a failed tool failed, where that is more than its exit code.
 	Cause string
+	// Reported is the result that the work handed over, nil where it did not.
+	Reported *v1alpha1.TaskResult
 }
 
 // policy decides one kind of case; nil leaves it to the next.
@@ -61,6 +65,7 @@ var policies = []policy{
 	jobForeign,
 	jobEnded,
 	cancelled,
+	asking,
 	startOverdue,
 	suspended,
 	running,

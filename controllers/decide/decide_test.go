@@ -191,12 +191,6 @@ func TestDecide(t *testing.T) {
 }
 
 func TestResultOfAnIndexedJobIsIndexZeros(t *testing.T) {
-	index := func(i string) func(*corev1.Pod) {
-		return func(p *corev1.Pod) {
-			p.Name = "t-" + i
-			p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: i}
-		}
-	}
 	ended := terminated(0, "Completed", -time.Second)
 	v := Decide(given(jobCondition(batchv1.JobComplete, ""), pod(corev1.PodSucceeded, ended, index("1")), pod(corev1.PodSucceeded, ended, index("0")), pod(corev1.PodSucceeded, ended, index("2"))))
 	if v.Output.Pod.Name != "t-0" {

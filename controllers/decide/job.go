@@ -30,20 +30,30 @@ func jobForeign(in *Input) *Verdict {
 // jobEnded decides on a Job whose Complete or Failed condition is True. FailureTarget and SuccessCriteriaMet
 // only announce these.
 func jobEnded(in *Input) *Verdict {
+	pod := in.Deciding()
 	if c := condition(in.Job, batchv1.JobComplete); c != nil {
-		return succeeded(in.Job, succeededPod(in))
+		if v := handedOver(in, pod); v != nil {
+			return v
+		}
+		return succeeded(in.Job, pod)
 	}
 	c := condition(in.Job, batchv1.JobFailed)
 	if c == nil {
 		return nil
 	}
-	pod := lastFailedPod(in.Pods)
 	end := workEnd(in.Job, pod)
 	if in.Task.Spec.Cancel != nil && !finishedFirst(in.Task.Spec.Cancel, pod, end) {
-		return &Verdict{
+		v := &Verdict{
 			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task),
 			Output: outputOf(in.Job, pod, end),
 		}
+		if report := in.Report(pod); v.Output != nil && report != nil {
+			v.Output.Reported = report.Result
+		}
+		return v
+	}
+	if v := handedOver(in, pod); v != nil {
+		return v
 	}
 	if end != nil && end.ExitCode == 0 && single(in.Job) {
 		// Another container failed, or was ended, after the work was done.
@@ -55,11 +65,17 @@ func jobEnded(in *Input) *Verdict {
 	if v := podLost(pod); v != nil {
 		return v
 	}
+	if deletedFirst(pod, end) {
+		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the Pod %s was deleted before its work had ended", pod.Name))
+	}
 	if v := initFailed(pod, in.Job); v != nil {
 		return v
 	}
 	if end != nil {
 		return toolFailed(in, pod, end)
+	}
+	if pod == nil && len(in.Task.Status.PodUIDs) > 0 {
+		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the Pod was deleted, and with it whatever it could tell; the Job failed (%s: %s)", c.Reason, c.Message))
 	}
 	if pod == nil {
 		return failed(v1alpha1.ReasonJobFailed, fmt.Sprintf("the Job failed (%s: %s) and none of its Pods is left to tell more", c.Reason, c.Message))
@@ -76,6 +92,11 @@ func succeeded(job *batchv1.Job, pod *corev1.Pod) *Verdict {
 
 // single says whether one Pod's success is the Job's.
 func single(job *batchv1.Job) bool { return job.Spec.Completions == nil || *job.Spec.Completions == 1 }
+
+// parallel says whether the Job may have several Pods that work at one time.
+func parallel(job *batchv1.Job) bool {
+	return !single(job) || job.Spec.Parallelism != nil && *job.Spec.Parallelism > 1
+}
 
 // toolFailed decides on work that ran and ended with an error of its own: an answer, not a failure of the call.
 func toolFailed(in *Input, pod *corev1.Pod, end *corev1.ContainerStateTerminated) *Verdict {

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,18 +27,25 @@ func succeededPod(in *Input) *corev1.Pod {
 	return found
 }
 
-// lastFailedPod is the newest Pod that failed, else the newest of all.
-func lastFailedPod(pods []corev1.Pod) *corev1.Pod {
-	var found *corev1.Pod
+// lastFailedPod is the newest Pod that failed, else the newest of all. Where Pods work side by side, the failure of one ends the
+// others: those that were deleted for it are not the cause.
+func lastFailedPod(job *batchv1.Job, pods []corev1.Pod) *corev1.Pod {
+	var failed, byItself *corev1.Pod
 	for i := range pods {
-		if pods[i].Status.Phase == corev1.PodFailed {
-			found = &pods[i]
+		if pod := &pods[i]; pod.Status.Phase == corev1.PodFailed {
+			failed = pod
+			if !deletedFirst(pod, workEnd(job, pod)) {
+				byItself = pod
+			}
 		}
 	}
-	if found == nil && len(pods) > 0 {
-		found = &pods[len(pods)-1]
+	switch {
+	case parallel(job) && byItself != nil:
+		return byItself
+	case failed == nil && len(pods) > 0:
+		return &pods[len(pods)-1]
 	}
-	return found
+	return failed
 }
 
 // workStatus is the status of the work's container, nil before the node knows it.
@@ -143,17 +151,40 @@ func podLost(pod *corev1.Pod) *Verdict {
 	return nil
 }
 
+// deletedFirst says whether somebody deleted the Pod before its work had ended: the exit code is then that of the deletion. A
+// deletion timestamp is when the grace period ends.
+func deletedFirst(pod *corev1.Pod, end *corev1.ContainerStateTerminated) bool {
+	if pod == nil || pod.DeletionTimestamp == nil {
+		return false
+	}
+	asked := pod.DeletionTimestamp.Time
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	}
+	return end == nil || !end.FinishedAt.Time.Before(asked)
+}
+
 // initFailed decides on a Pod whose work never ran because a container before it failed.
 func initFailed(pod *corev1.Pod, job *batchv1.Job) *Verdict {
 	if pod == nil || workEnd(job, pod) != nil {
 		return nil
 	}
 	for _, s := range pod.Status.InitContainerStatuses {
-		if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
+		if t := s.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(pod, s.Name) {
 			return failed(v1alpha1.ReasonStartFailed, fmt.Sprintf("the init container %s ended with exit code %d (%s), so the tool never ran", s.Name, t.ExitCode, t.Reason))
 		}
 	}
 	return nil
+}
+
+// isSidecar says whether an init container runs beside the others; how it ends is not how the Pod ends.
+func isSidecar(pod *corev1.Pod, container string) bool {
+	for _, c := range pod.Spec.InitContainers {
+		if c.Name == container {
+			return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		}
+	}
+	return false
 }
 
 func memoryLimit(pod *corev1.Pod, container string) string {

@@ -13,12 +13,15 @@ import (
 const DefaultStartDeadline = 5 * time.Minute
 
 // startOverdue ends what cannot start. Time in a queue does not count: a suspended Job is not late. Nor is one late that
-// has run before and has no Pod: the Job's own policy says when the next attempt is made.
+// has run before and has no Pod: the Job's own policy says when the next attempt is made. What has asked a question runs.
 func startOverdue(in *Input) *Verdict {
 	if suspended(in) != nil {
 		return nil
 	}
 	if n := len(in.Pods); n > 0 && StartedAt(in.Job, in.Pods[n-1:]) != nil || n == 0 && in.Task.Status.StartedAt != nil {
+		return nil
+	}
+	if in.hasAsked(in.Newest()) {
 		return nil
 	}
 	if left := startLeft(in); left > 0 {

@@ -36,7 +36,7 @@ const (
 const maxJobBytes = 1 << 20
 
 // Build makes the Job of a call. The error is a *toolschema.Mismatch when the arguments do not fit.
-func Build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask) (*batchv1.Job, error) {
+func Build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask, r Runtime) (*batchv1.Job, error) {
 	schema, err := toolschema.Compile(rawOf(tool.Spec.InputSchema))
 	if err != nil {
 		return nil, fmt.Errorf("inputSchema %w", err)
@@ -51,7 +51,7 @@ func Build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask) (*batchv1.Job, error)
 	if err := schema.Validate(arguments); err != nil {
 		return nil, err
 	}
-	job, err := build(tool, task, schema, arguments)
+	job, err := build(tool, task, r, schema, arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -63,16 +63,16 @@ func Build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask) (*batchv1.Job, error)
 }
 
 // Sample makes a Job of the tool as a call without arguments would, whether or not the schema lets that be.
-func Sample(tool *v1alpha1.McpTool) (*batchv1.Job, error) {
+func Sample(tool *v1alpha1.McpTool, r Runtime) (*batchv1.Job, error) {
 	schema, err := toolschema.Compile(rawOf(tool.Spec.InputSchema))
 	if err != nil {
 		return nil, fmt.Errorf("inputSchema %w", err)
 	}
 	task := &v1alpha1.McpTask{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NewTaskID(), Namespace: tool.Namespace}}
-	return build(tool, task, schema, []byte("{}"))
+	return build(tool, task, r, schema, []byte("{}"))
 }
 
-func build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask, schema *toolschema.Schema, arguments []byte) (*batchv1.Job, error) {
+func build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask, r Runtime, schema *toolschema.Schema, arguments []byte) (*batchv1.Job, error) {
 	variables, err := schema.Variables(arguments)
 	if err != nil {
 		return nil, err
@@ -94,6 +94,12 @@ func build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask, schema *toolschema.Sc
 	pod.Annotations = with(pod.Annotations, v1alpha1.AnnotationArguments, string(arguments))
 	setDefaults(&job.Spec)
 	inject(&pod.Spec, environment(task.Name, arguments, variables))
+	if runtimeEnabled(tool) {
+		if !r.Available() {
+			return nil, fmt.Errorf("the McpTool %s has runtime.enabled, and the controller runs without --runtime-url and --runtime-image", tool.Name)
+		}
+		addSidecar(&pod.Spec, tool, task, r)
+	}
 	return job, nil
 }
 

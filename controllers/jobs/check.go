@@ -24,7 +24,7 @@ func (f *Fault) Error() string { return f.Err.Error() }
 
 // Check says what is wrong with a tool, as far as the tool alone shows it. What the API server thinks of
 // the Job is another question. nil: nothing.
-func Check(tool *v1alpha1.McpTool) *Fault {
+func Check(tool *v1alpha1.McpTool, r Runtime) *Fault {
 	spec := field.NewPath("spec")
 	schema, err := toolschema.Compile(rawOf(tool.Spec.InputSchema))
 	if err != nil {
@@ -47,7 +47,7 @@ func Check(tool *v1alpha1.McpTool) *Fault {
 		return &Fault{v1alpha1.ReasonInvalidArguments, fmt.Errorf("spec.inputSchema: %w", err)}
 	}
 	template := spec.Child("jobTemplate", "spec", "template", "spec")
-	if faults := checkTemplate(tool, template); len(faults) > 0 {
+	if faults := append(checkTemplate(tool, template), checkRuntime(tool, r, template)...); len(faults) > 0 {
 		return &Fault{v1alpha1.ReasonInvalidTemplate, faults.ToAggregate()}
 	}
 	if faults := checkArguments(tool, schema, template); len(faults) > 0 {
@@ -82,7 +82,7 @@ func checkTemplate(tool *v1alpha1.McpTool, at *field.Path) (faults field.ErrorLi
 	}
 	eachContainer(pod, at, func(c *corev1.Container, at *field.Path) {
 		for i, m := range c.VolumeMounts {
-			if p := path.Clean(m.MountPath); p == argumentsFolder || strings.HasPrefix(p, argumentsFolder+"/") {
+			if within(m.MountPath, argumentsFolder) {
 				faults = append(faults, field.Invalid(at.Child("volumeMounts").Index(i).Child("mountPath"), m.MountPath, "is where the arguments are mounted"))
 			}
 		}
@@ -102,7 +102,7 @@ func checkArguments(tool *v1alpha1.McpTool, schema *toolschema.Schema, at *field
 	for _, p := range schema.Properties() {
 		given[toolschema.VariableName(p.Name)] = true
 	}
-	ours := map[string]bool{EnvTaskID: true, EnvArguments: true, EnvArgumentsFile: true}
+	ours := map[string]bool{EnvTaskID: true, EnvArguments: true, EnvArgumentsFile: true, EnvSocket: runtimeEnabled(tool)}
 	eachContainer(&tool.Spec.JobTemplate.Spec.Template.Spec, at, func(c *corev1.Container, at *field.Path) {
 		own := map[string]bool{}
 		for i, e := range c.Env {

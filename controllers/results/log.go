@@ -10,26 +10,30 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// keepBytes is how much of a log's end is held in memory while it is read: room for a last line of MaxInlineBytes
-// and the text before it.
-const keepBytes = 4 * MaxInlineBytes
+// How much of a log's end is held in memory while it is read.
+const (
+	// WorkTail has room for a last line of MaxInlineBytes and the text before it.
+	WorkTail = 4 * MaxInlineBytes
+	// SidecarTail has room for the largest report that the runtime port takes.
+	SidecarTail = 1 << 20
+)
 
 // Log is the end of a container's log. Kubernetes keeps stdout and stderr as one.
 type Log struct {
-	// Tail is the end of the log, at most keepBytes.
+	// Tail is the end of the log, as much as was asked for.
 	Tail []byte
 	// Size of the whole log in bytes, as far as the node still has it.
 	Size int64
 }
 
-// ReadLog reads the log of a container that has ended.
-func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string) (Log, error) {
+// ReadLog reads the log of a container that has ended, and keeps so many bytes of its end.
+func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, keep int) (Log, error) {
 	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).Stream(ctx)
 	if err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
 	defer stream.Close()
-	t := tail{keep: keepBytes}
+	t := tail{keep: keep}
 	if _, err := io.Copy(&t, stream); err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}

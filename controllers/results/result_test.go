@@ -15,7 +15,7 @@ import (
 // logOf reads a text the way the log of a container is read.
 func logOf(t *testing.T, text string) Log {
 	t.Helper()
-	w := tail{keep: keepBytes}
+	w := tail{keep: WorkTail}
 	if _, err := io.Copy(&w, strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestResultSaysWhatWasCut(t *testing.T) {
 		"one long line":  strings.Repeat("x", 10<<20),
 		"binary":         string(bytes.Repeat([]byte{0, 1, 2, 0xff}, 1<<20)),
 		"just too large": strings.Repeat("x", MaxInlineBytes),
-		"quotes":         strings.Repeat(`"`, keepBytes),
+		"quotes":         strings.Repeat(`"`, WorkTail),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, r := build(t, v1alpha1.ResultSourceAuto, decide.Output{Succeeded: true}, log, "")

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
@@ -15,6 +17,8 @@ type Principal struct {
 	v1alpha1.Identity
 	// Groups of the caller, as the source of the identity knows them.
 	Groups []string
+	// PodUID is the Pod that the token is bound to, where there is one.
+	PodUID types.UID
 }
 
 // String names the principal for logs and for spec.cancel.by.
@@ -29,6 +33,12 @@ func (p Principal) String() string {
 func (p Principal) Owns(task *v1alpha1.McpTask) bool {
 	return task.Spec.Owner != nil && *task.Spec.Owner == p.Identity
 }
+
+// anonymous is the issuer of the one caller that all without credentials are.
+const anonymous = "anonymous"
+
+// Anonymous says that the caller cannot be told from others.
+func (p Principal) Anonymous() bool { return p.Issuer == anonymous }
 
 // Request is what an Authenticator looks at.
 type Request struct {
@@ -77,7 +87,7 @@ func (Anonymous) Authenticate(_ context.Context, r Request) (Principal, error) {
 	if r.Header.Get("Authorization") != "" {
 		return Principal{}, ErrRefused
 	}
-	return Principal{Identity: v1alpha1.Identity{Issuer: "anonymous", Subject: "anonymous"}}, nil
+	return Principal{Identity: v1alpha1.Identity{Issuer: anonymous, Subject: anonymous}}, nil
 }
 
 // bearer is the token of the Authorization header (RFC 6750, 2.1).

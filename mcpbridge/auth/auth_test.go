@@ -8,6 +8,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
@@ -42,6 +43,8 @@ func newReviews() *reviews {
 	alice := authenticationv1.UserInfo{Username: "alice", Groups: []string{"g"}}
 	return &reviews{known: map[string]authenticationv1.TokenReviewStatus{
 		"good":        {Authenticated: true, User: alice, Audiences: []string{audience}},
+		"bound":       {Authenticated: true, User: pod("one"), Audiences: []string{audience}},
+		"vague":       {Authenticated: true, User: pod("one", "two"), Audiences: []string{audience}},
 		"elsewhere":   {Authenticated: true, User: alice, Audiences: []string{"https://example.com/mcp/other"}},
 		"no-audience": {Authenticated: true, User: alice},
 		"nameless":    {Authenticated: true, Audiences: []string{audience}},
@@ -61,6 +64,22 @@ func TestTokenReviewIdentifiesByTokensForTheEndpoint(t *testing.T) {
 		}
 		if err == nil && (principal.String() != "kubernetes:alice" || principal.Groups[0] != "g") {
 			t.Errorf("%q: got %+v", authorization, principal)
+		}
+	}
+}
+
+func pod(uids ...string) authenticationv1.UserInfo {
+	return authenticationv1.UserInfo{Username: "system:serviceaccount:team:default", Extra: map[string]authenticationv1.ExtraValue{extraPodUID: uids}}
+}
+
+func TestAPodIsKnownByItsToken(t *testing.T) {
+	source := NewTokenReview(newReviews())
+	for token, want := range map[string]types.UID{"good": "", "bound": "one", "vague": ""} {
+		for range 2 { // a remembered review says the same
+			principal, err := source.Authenticate(t.Context(), request("Bearer "+token))
+			if err != nil || principal.PodUID != want {
+				t.Errorf("%s: got %q, %v", token, principal.PodUID, err)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -16,6 +17,10 @@ import (
 
 // IssuerKubernetes is the issuer of callers that a TokenReview identified.
 const IssuerKubernetes = "kubernetes"
+
+// extraPodUID is where the API server says which Pod a token is bound to (Kubernetes, Managing Service Accounts, Bound
+// service account tokens).
+const extraPodUID = "authentication.kubernetes.io/pod-uid"
 
 const (
 	// acceptedFor bounds how long a revoked token still works.
@@ -74,6 +79,9 @@ func (t *TokenReview) Authenticate(ctx context.Context, r Request) (Principal, e
 		principal := Principal{
 			Identity: v1alpha1.Identity{Issuer: IssuerKubernetes, Subject: status.User.Username},
 			Groups:   status.User.Groups,
+		}
+		if pods := status.User.Extra[extraPodUID]; len(pods) == 1 {
+			principal.PodUID = types.UID(pods[0])
 		}
 		t.reviewed.Add(key, principal, acceptedFor)
 		return principal, nil

@@ -26,6 +26,16 @@ func (e *Endpoint) admit(x *exchange) (rule, *wire.Error) {
 			return rule{}, failure
 		}
 	}
+	if x.request.Method == "initialize" && x.http.Header.Get("Mcp-Protocol-Version") == "" {
+		x.era = legacy
+	}
+	if x.era == legacy {
+		return e.admitLegacy(x)
+	}
+	if response := x.request.Response; response != nil {
+		x.request.ID = response.ID
+		return rule{}, wire.InvalidRequest("method must be a string: only requests and notifications are accepted")
+	}
 	if x.request.IsNotification() {
 		if !strings.HasPrefix(x.request.Method, "notifications/") {
 			return rule{}, wire.InvalidRequest("the request has no id")
@@ -60,7 +70,12 @@ func (e *Endpoint) checkTarget(x *exchange) *wire.Error {
 	if !e.served(x.namespace) {
 		return status(http.StatusNotFound, "there is no endpoint for this namespace")
 	}
-	if x.http.Method != http.MethodPost {
+	switch {
+	case x.http.Method == http.MethodPost, x.http.Method == http.MethodGet && x.era == legacy:
+	case x.era == legacy: // no session can be ended: none is kept
+		x.w.Header().Set("Allow", "GET, POST")
+		return status(http.StatusMethodNotAllowed, "only GET and POST are supported")
+	default:
 		x.w.Header().Set("Allow", http.MethodPost)
 		return status(http.StatusMethodNotAllowed, "only POST is supported")
 	}
@@ -86,11 +101,24 @@ func (e *Endpoint) checkOrigin(x *exchange) *wire.Error {
 }
 
 func checkMedia(x *exchange) *wire.Error {
+	if x.http.Method == http.MethodGet {
+		if _, stream := accepted(x.http); !stream {
+			return status(http.StatusBadRequest, "Accept must contain text/event-stream")
+		}
+		return nil
+	}
 	if media, _, err := mime.ParseMediaType(x.http.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return status(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	}
-	var json, stream bool
-	for _, value := range x.http.Header.Values("Accept") {
+	if json, stream := accepted(x.http); !json || !stream {
+		return status(http.StatusBadRequest, "Accept must contain both application/json and text/event-stream")
+	}
+	return nil
+}
+
+// accepted says which of the two kinds of answers the client accepts.
+func accepted(r *http.Request) (json, stream bool) {
+	for _, value := range r.Header.Values("Accept") {
 		for accepted := range strings.SplitSeq(value, ",") {
 			accepted, _, _ = strings.Cut(accepted, ";")
 			switch strings.ToLower(strings.TrimSpace(accepted)) {
@@ -103,10 +131,7 @@ func checkMedia(x *exchange) *wire.Error {
 			}
 		}
 	}
-	if !json || !stream {
-		return status(http.StatusBadRequest, "Accept must contain both application/json and text/event-stream")
-	}
-	return nil
+	return json, stream
 }
 
 func (e *Endpoint) authenticate(x *exchange) *wire.Error {
@@ -145,8 +170,14 @@ func (e *Endpoint) read(x *exchange) *wire.Error {
 	}
 	// From here on the connection is only watched for the caller's leaving, however long the answer takes.
 	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+	if x.http.Method == http.MethodGet {
+		return nil
+	}
 	request, failure := wire.ReadRequest(body)
 	x.request = request
+	if e.Others != nil {
+		x.body = body
+	}
 	return failure
 }
 
@@ -154,9 +185,6 @@ func (e *Endpoint) read(x *exchange) *wire.Error {
 func checkVersion(x *exchange) *wire.Error {
 	header, declared := x.http.Header.Get("Mcp-Protocol-Version"), x.request.Params.Meta.Version
 	switch {
-	case header == "" && x.request.Method == "initialize":
-		// An older client: this message may be all that its user sees (Versioning, Backward Compatibility).
-		return wire.UnsupportedVersion("")
 	case header == "":
 		return wire.HeaderMismatch("the header MCP-Protocol-Version is missing")
 	case declared != "" && declared != header:

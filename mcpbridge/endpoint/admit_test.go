@@ -108,8 +108,6 @@ func TestMethodsThatAreNot(t *testing.T) {
 	for _, method := range []string{"tasks/result", "tasks/list", "ping", "initialize", "prompts/list", "nonsense"} {
 		failsWith(t, f.alice.Call(t, method, map[string]any{"taskId": id}), -32601, 404, "Method not found")
 	}
-	failsWith(t, f.alice.Call(t, "initialize", nil, mcptest.Header("Mcp-Protocol-Version", ""),
-		mcptest.Body(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)), -32022, 400, "2026-07-28")
 }
 
 func TestNotificationsAreAccepted(t *testing.T) {

@@ -25,10 +25,22 @@ func (x *exchange) result(result []byte) {
 // fail answers with an error.
 func (x *exchange) fail(failure *wire.Error) {
 	x.outcome.Store(outcomeOf(failure))
-	x.send(failure.HTTPStatus(), wire.ErrorResponse(x.request.ID, failure))
+	if x.era == modern {
+		x.send(failure.HTTPStatus(), wire.ErrorResponse(x.request.ID, failure))
+		return
+	}
+	response := wire.ErrorResponse(x.request.ID, failure)
+	if len(x.request.ID) == 0 || failure.Code == wire.CodeInvalidRequest && failure.Status != http.StatusOK {
+		response = wire.ErrorWithoutID(failure)
+	}
+	x.send(failure.LegacyHTTPStatus(), response)
 }
 
 func (x *exchange) send(status int, body []byte) {
+	if x.streaming {
+		_ = x.event(body) // the client has left: there is nobody to tell
+		return
+	}
 	limitWrite(x.w)
 	header := x.w.Header()
 	header.Set("Content-Type", "application/json")

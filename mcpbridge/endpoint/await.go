@@ -25,6 +25,7 @@ const (
 	left                   // the caller has gone
 	draining               // the bridge is about to end
 	gone                   // the task was deleted
+	asking                 // the task waits for the caller's answer
 )
 
 // await waits for the end of the task, at most limit, and answers with what there is then.
@@ -37,7 +38,14 @@ func (e *Endpoint) await(ctx context.Context, x *exchange, session *mcp.ServerSe
 	switch why {
 	case finished:
 		return e.finishedAnswer(x, task)
+	case asking:
+		if !takesHandle(x, tool) {
+			return e.ask(x, tool, task)
+		}
 	case left:
+		if x.request.Params.Meta.IdempotencyKey != "" { // the caller has said how it will come back
+			return nil, wire.InvalidRequest("the caller has left") // nobody reads this
+		}
 		if err := e.cancel(x, task, "the caller disconnected before its call was answered"); err != nil {
 			e.Log.Error("a task whose caller left could not be cancelled", "namespace", task.Namespace, "task", task.Name, "error", err)
 		}
@@ -54,6 +62,24 @@ func (e *Endpoint) await(ctx context.Context, x *exchange, session *mcp.ServerSe
 			Data: json.RawMessage(`{"taskId":"` + task.Name + `"}`)}
 	}
 	return e.resultAnswer(x, wire.ErrorResult(fmt.Sprintf("The tool has not ended within %s. %s", limit, where)))
+}
+
+// askable are the open questions that the caller can put to its user.
+func askable(x *exchange, task *v1alpha1.McpTask) map[string]wire.InputPrompt {
+	questions := map[string]wire.InputPrompt{}
+	for _, q := range wire.Outstanding(task) {
+		if x.request.Params.Meta.Elicitation.Can(wire.Mode(q)) {
+			questions[q.Key] = wire.InputPrompt{Method: q.Method, Params: q.Params.Raw}
+		}
+	}
+	return questions
+}
+
+// ask answers a call whose Job has asked, for a caller without tasks. The next try finds the task again.
+func (e *Endpoint) ask(x *exchange, tool *tools.Tool, task *v1alpha1.McpTask) (*answer, *wire.Error) {
+	state := newState(x, tool)
+	state.Task = task.Name
+	return e.inputRequired(x, state, askable(x, task))
 }
 
 // wait returns the newest state of the task and why the wait is over.
@@ -74,6 +100,9 @@ func (e *Endpoint) wait(x *exchange, task *v1alpha1.McpTask, limit time.Duration
 		report(task.Status.Progress)
 		if task.Status.State.Terminal() {
 			return task, finished
+		}
+		if task.Status.State == v1alpha1.TaskInputRequired && len(askable(x, task)) > 0 {
+			return task, asking
 		}
 		select {
 		case <-changed:

@@ -2,26 +2,16 @@ package endpoint
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/tools"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
-
-// maxCapabilitiesBytes bounds the capabilities that are stored with a task.
-const maxCapabilitiesBytes = 16 << 10
 
 // calledTool is the tool that a tools/call names.
 func (e *Endpoint) calledTool(x *exchange) (*tools.Tool, bool) {
@@ -45,149 +35,71 @@ func waitLimit(x *exchange, tool *tools.Tool) time.Duration {
 	return tool.MaxWait()
 }
 
-// call answers tools/call: it makes a task, waits for its result as long as the tool and the caller allow, and says what there is.
+// call answers tools/call: it makes a task, or finds the one that the caller means, waits for its result as long as the
+// tool and the caller allow, and says what there is.
 func (e *Endpoint) call(ctx context.Context, x *exchange, session *mcp.ServerSession) (*answer, *wire.Error) {
 	tool, ok := e.calledTool(x)
 	if !ok {
 		name, _ := wire.Text(x.request.Params.Name)
 		return nil, wire.InvalidParams("Unknown tool: " + clipName(name))
 	}
-	if tool.TaskSupport() == v1alpha1.TaskSupportRequired && !x.request.Params.Meta.Tasks {
+	meta := &x.request.Params.Meta
+	if tool.TaskSupport() == v1alpha1.TaskSupportRequired && !meta.Tasks {
 		return nil, wire.MissingTasksCapability()
 	}
-	task, failure := newTask(x, tool)
+	if missing := tool.Asks().Without(meta.Elicitation); missing != (wire.Elicitation{}) {
+		return nil, wire.MissingElicitation(missing)
+	}
+	state, failure := e.readState(x, tool)
 	if failure != nil {
 		return nil, failure
 	}
-	limit := waitLimit(x, tool)
-	if limit > 0 {
-		select {
-		case e.slots <- struct{}{}:
-			e.Metrics.waiting.Inc()
-			defer func() { <-e.slots; e.Metrics.waiting.Dec() }()
-		default:
-			if !takesHandle(x, tool) {
-				return nil, &wire.Error{Code: wire.CodeInternalError, Message: fmt.Sprintf(
-					"%d calls are waiting for their results, as many as this server holds; no task was created, try again later", cap(e.slots))}
-			}
-			limit = 0 // a handle needs no waiting
+	var begin func() (*v1alpha1.McpTask, *wire.Error)
+	if state.Task != "" {
+		begin = func() (*v1alpha1.McpTask, *wire.Error) { return e.resume(x, state.Task) }
+	} else {
+		arguments, questions, failure := e.preflight(x, tool, state)
+		if failure != nil || questions != nil {
+			return questions, failure
 		}
+		task, failure := newTask(x, tool, arguments)
+		if failure != nil {
+			return nil, failure
+		}
+		begin = func() (*v1alpha1.McpTask, *wire.Error) { return e.createOnce(x, task) }
 	}
-	created, failure := e.create(x, task)
+	limit, release, failure := e.reserve(x, tool)
+	if failure != nil {
+		return nil, failure
+	}
+	defer release()
+	task, failure := begin()
 	if failure != nil {
 		return nil, failure
 	}
 	if limit > 0 {
 		x.stream.begin()
 	}
-	return e.await(ctx, x, session, tool, created, limit)
+	return e.await(ctx, x, session, tool, task, limit)
 }
 
-// newTask is the task of a call, or what is wrong with the call.
-func newTask(x *exchange, tool *tools.Tool) (*v1alpha1.McpTask, *wire.Error) {
-	params := &x.request.Params
-	arguments := params.Arguments
-	if len(arguments) == 0 {
-		arguments = json.RawMessage(`{}`)
+// reserve takes one of the places for calls that wait, before there is a task. It returns how long the call may wait.
+func (e *Endpoint) reserve(x *exchange, tool *tools.Tool) (limit time.Duration, release func(), failure *wire.Error) {
+	release = func() {}
+	if limit = waitLimit(x, tool); limit <= 0 {
+		return limit, release, nil
 	}
-	if err := checkArguments(arguments, tool.Input); err != nil {
-		return nil, argumentsError(err)
+	select {
+	case e.slots <- struct{}{}:
+		e.Metrics.waiting.Inc()
+		return limit, func() { <-e.slots; e.Metrics.waiting.Dec() }, nil
+	default:
 	}
-	if len(params.Meta.Capabilities) > maxCapabilitiesBytes || toolschema.CheckArguments(params.Meta.Capabilities) != nil {
-		return nil, wire.InvalidParams(fmt.Sprintf("params._meta field %s cannot be stored: it is larger than %d bytes, or has a number that no double holds",
-			wire.MetaClientCapabilities, maxCapabilitiesBytes))
+	if takesHandle(x, tool) {
+		return 0, release, nil // a handle needs no waiting
 	}
-	owner := x.principal.Identity
-	task := &v1alpha1.McpTask{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: x.namespace,
-			Name:      v1alpha1.NewTaskID(),
-			Labels:    map[string]string{v1alpha1.LabelTool: tool.Object.Name, v1alpha1.LabelOwner: owner.Hash()},
-		},
-		Spec: v1alpha1.McpTaskSpec{
-			ToolName:           tool.Object.Name,
-			Arguments:          &runtime.RawExtension{Raw: arguments},
-			Owner:              &owner,
-			ClientCapabilities: &runtime.RawExtension{Raw: params.Meta.Capabilities},
-			ProgressToken:      string(params.Meta.ProgressToken),
-		},
-	}
-	if ttl := tool.Object.Spec.TTL; ttl != nil {
-		task.Spec.TTL = ttl.Default
-	}
-	return task, nil
-}
-
-// checkArguments says whether arguments that can be stored fit the tool and reach its program as they are.
-func checkArguments(arguments []byte, schema *toolschema.Schema) error {
-	if err := schema.Validate(arguments); err != nil {
-		return err
-	}
-	_, err := schema.Variables(arguments)
-	return err
-}
-
-// argumentsError names the places that do not fit, for people and for programs.
-func argumentsError(err error) *wire.Error {
-	failure := wire.InvalidParams("Invalid arguments: " + err.Error())
-	var mismatch *toolschema.Mismatch
-	if !errors.As(err, &mismatch) {
-		return wire.InvalidParams("Invalid arguments")
-	}
-	type fault struct {
-		Pointer string `json:"pointer"`
-		Reason  string `json:"reason"`
-	}
-	data := struct {
-		Faults []fault `json:"faults"`
-		More   int     `json:"more"`
-	}{Faults: []fault{}, More: mismatch.More}
-	for _, f := range mismatch.Faults {
-		data.Faults = append(data.Faults, fault(f))
-	}
-	failure.Data, _ = json.Marshal(data) // strings and numbers always marshal
-	return failure
-}
-
-// create stores the task. Once it returns one, the handle resolves on every replica.
-func (e *Endpoint) create(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTask, *wire.Error) {
-	// Not the caller's context: were it to end half-way, nobody would know whether there is a task.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(x.http.Context()), writeLimit)
-	defer stop()
-	created, err := e.API.Create(ctx, task)
-	if err != nil && undecided(err) {
-		e.Log.Warn("the API server's answer leaves open whether a task was stored", "namespace", task.Namespace, "task", task.Name, "error", err)
-		if created, err = e.lookAfterCreate(x, task); err != nil {
-			failure := e.internal(x, fmt.Errorf("whether task %s/%s was stored is not known: %w", task.Namespace, task.Name, err))
-			failure.Message = "It is not known whether the task " + task.Name + " was created; " + failure.Message
-			return nil, failure
-		}
-	}
-	switch {
-	case err == nil:
-		e.Store.Remember(created)
-		e.Log.Debug("task created", "principal", x.principal.String(), "namespace", task.Namespace, "task", task.Name, "mcptool", task.Spec.ToolName)
-		return created, nil
-	case apierrors.IsForbidden(err):
-		failure := e.internal(x, fmt.Errorf("the cluster refused task %s/%s: %w", task.Namespace, task.Name, err))
-		failure.Message = "The cluster does not accept a task in this namespace now, for instance because of a quota; " + failure.Message
-		return nil, failure
-	}
-	return nil, e.internal(x, fmt.Errorf("creating task %s/%s: %w", task.Namespace, task.Name, err))
-}
-
-// undecided says whether a task may be stored although its creation failed: no answer, no answer in time, or the answer
-// to a request that was sent again (the name is random, so a task that exists already is this one).
-func undecided(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) ||
-		apierrors.IsServerTimeout(err) || apierrors.IsAlreadyExists(err)
-}
-
-// lookAfterCreate finds out what became of a creation.
-func (e *Endpoint) lookAfterCreate(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTask, error) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(x.http.Context()), writeLimit)
-	defer stop()
-	return e.API.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Name})
+	return 0, release, &wire.Error{Code: wire.CodeInternalError, Message: fmt.Sprintf(
+		"%d calls are waiting for their results, as many as this server holds; no task was created, try again later", cap(e.slots))}
 }
 
 // clipName bounds a name that is repeated to its sender.

@@ -28,7 +28,7 @@ func TestDiscoverAndList(t *testing.T) {
 	f.offer("a", nil)
 	const serverInfo = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"mcptask-bridge","version":"test"}}`
 	for method, want := range map[string]string{
-		"server/discover": `{"resultType":"complete",` + serverInfo + `,"ttlMs":300000,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},"tools":{}}}`,
+		"server/discover": `{"resultType":"complete",` + serverInfo + `,"ttlMs":300000,"cacheScope":"private","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},"tools":{"listChanged":true}}}`,
 		"tools/list": `{"resultType":"complete",` + serverInfo + `,"ttlMs":5000,"cacheScope":"private","tools":[` +
 			`{"description":"d","inputSchema":{"type":"object"},"name":"a"},` +
 			`{"annotations":{"idempotentHint":false,"readOnlyHint":true},"description":"d","inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":12345678901234567}}},"name":"b","outputSchema":{"type":"object"},"title":"B"}]}`,

@@ -39,6 +39,8 @@ type Config struct {
 	MaxBodyBytes int64
 	// MaxWaitingCalls bounds the calls that wait for their result at one time.
 	MaxWaitingCalls int64
+	// MaxStreamsPerCaller bounds the streams of notifications that one caller may have open, MaxStreams those of all.
+	MaxStreamsPerCaller, MaxStreams int64
 	// TolerateMissingName accepts task methods without the Mcp-Name header, for clients that leave it out.
 	TolerateMissingName bool
 	// Keys are the secrets that all replicas share.
@@ -49,8 +51,11 @@ type Config struct {
 	Authenticator auth.Authenticator
 	Store         *tasks.Store
 	API           tasks.API
-	Log           *slog.Logger
-	Metrics       *Metrics
+	// Others serves what sessions of the older revisions ask for and the bridge itself does not have: other methods, other
+	// tools, and the responses to other requests than its own. There is nothing of it when it is nil.
+	Others  http.Handler
+	Log     *slog.Logger
+	Metrics *Metrics
 }
 
 // Endpoint serves MCP over HTTP.
@@ -59,7 +64,8 @@ type Endpoint struct {
 	// Tools are what is offered. The owner of the watch keeps it in step.
 	Tools *tools.Catalog
 
-	rules    map[string]rule
+	rules, legacyRules map[string]rule
+
 	finder   *tasks.Finder
 	payloads *tasks.Payloads
 	origins  *http.CrossOriginProtection
@@ -73,6 +79,10 @@ type Endpoint struct {
 	drain    sync.Once
 	calls    sync.WaitGroup // tool calls under way
 	slots    chan struct{}  // one for each waiting call
+
+	subscriptions *subscriptions
+	listeners     *listeners
+	shown         *shown
 }
 
 // New makes an Endpoint.
@@ -80,6 +90,7 @@ func New(config Config) *Endpoint {
 	e := &Endpoint{
 		Config:      config,
 		rules:       methods(),
+		legacyRules: legacyMethods(),
 		finder:      tasks.NewFinder(config.Store, config.API, config.Metrics.liveReads.Inc),
 		payloads:    tasks.NewPayloads(config.Server),
 		origins:     http.NewCrossOriginProtection(),
@@ -87,6 +98,10 @@ func New(config Config) *Endpoint {
 		bodyTimeout: bodyTimeout,
 		draining:    make(chan struct{}),
 		slots:       make(chan struct{}, config.MaxWaitingCalls),
+
+		subscriptions: newSubscriptions(&config),
+		listeners:     newListeners(&config),
+		shown:         newShown(),
 	}
 	e.Tools = tools.NewCatalog(e.newServer, config.Log, func(n int) { config.Metrics.toolsLeftOut.Set(float64(n)) })
 	server := func(r *http.Request) *mcp.Server { return e.Tools.Server(exchangeOf(r.Context()).namespace) }
@@ -119,8 +134,14 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mux.ServeHTTP(w, r)
 }
 
-// Drain makes the waiting calls answer with what there is to say now, because the bridge is about to end.
-func (e *Endpoint) Drain() { e.drain.Do(func() { close(e.draining) }) }
+// Drain makes the waiting calls answer with what there is to say now, and ends the streams of notifications, because the
+// bridge is about to end.
+func (e *Endpoint) Drain() {
+	e.drain.Do(func() {
+		close(e.draining)
+		e.subscriptions.drain()
+	})
+}
 
 // Wait returns when no tool call is under way, or when ctx ends.
 func (e *Endpoint) Wait(ctx context.Context) error {
@@ -142,6 +163,13 @@ type exchange struct {
 	audiences []string
 	principal auth.Principal
 	request   *wire.Request
+	era       era
+	// session of the request, in the older revisions.
+	session *session
+	// streaming says that the answer has begun as a stream of events that the exchange itself writes.
+	streaming bool
+	// body as it came, where somebody else may have to read it.
+	body []byte
 	// task is the caller's own task that the request is about, where its method's rule asks for one.
 	task *v1alpha1.McpTask
 	// stream is the answer of a method that the SDK serves.
@@ -162,7 +190,7 @@ func exchangeOf(ctx context.Context) *exchange {
 // serve takes one request through the checks and to its method.
 func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, namespace string, audiences []string) {
 	start := time.Now()
-	x := &exchange{w: w, http: r, namespace: namespace, audiences: audiences, request: &wire.Request{}, label: "other"}
+	x := &exchange{w: w, http: r, namespace: namespace, audiences: audiences, request: &wire.Request{}, era: eraOf(r), label: "other"}
 	x.outcome.Store("ok")
 	defer func() {
 		if p := recover(); p != nil {
@@ -182,7 +210,7 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, namespace strin
 		x.fail(failure)
 		return
 	}
-	if x.request.IsNotification() {
+	if rule.serve == nil { // a notification
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -212,22 +240,35 @@ func (e *Endpoint) permit(x *exchange, rule rule) *wire.Error {
 	if !ok {
 		return wire.InvalidParams("params.taskId must be a string")
 	}
+	task, failure := e.own(x, id)
+	x.task = task
+	return failure
+}
+
+// own finds a task of the caller's. It is what permit rests on, for each task that a request is about.
+func (e *Endpoint) own(x *exchange, id string) (*v1alpha1.McpTask, *wire.Error) {
 	key := types.NamespacedName{Namespace: x.namespace, Name: id}
 	task, err := e.finder.Find(x.http.Context(), key, x.principal.String())
+	switch {
+	case err != nil:
+		return nil, e.notFound(x, err)
+	case !x.principal.Owns(task):
+		e.deny(x, key.String(), "not the owner")
+		return nil, wire.UnknownTask()
+	}
+	return task, nil
+}
+
+// notFound says why a task was not found.
+func (e *Endpoint) notFound(x *exchange, err error) *wire.Error {
 	switch {
 	case errors.Is(err, tasks.ErrUnknown):
 		return wire.UnknownTask()
 	case errors.Is(err, tasks.ErrTooMany):
 		return &wire.Error{Code: wire.CodeInternalError, Status: http.StatusTooManyRequests,
 			Message: "Too many look-ups of unknown tasks; try again in a second"}
-	case err != nil:
-		failure := e.internal(x, err)
-		failure.Status = http.StatusServiceUnavailable
-		return failure
-	case !x.principal.Owns(task):
-		e.deny(x, key.String(), "not the owner")
-		return wire.UnknownTask()
 	}
-	x.task = task
-	return nil
+	failure := e.internal(x, err)
+	failure.Status = http.StatusServiceUnavailable
+	return failure
 }

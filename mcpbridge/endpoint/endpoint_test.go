@@ -25,6 +25,7 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/mcptest"
+	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -35,6 +36,8 @@ const patience = 10 * time.Second
 // cluster is an API server in memory. What is written to it reaches the store as a watch would bring it.
 type cluster struct {
 	store *tasks.Store
+	// replicas are the stores of further replicas.
+	replicas []*tasks.Store
 
 	mu      sync.Mutex
 	version int
@@ -57,6 +60,9 @@ func (c *cluster) put(task *v1alpha1.McpTask) *v1alpha1.McpTask {
 	c.tasks[types.NamespacedName{Namespace: task.Namespace, Name: task.Name}] = task.DeepCopy()
 	if !c.deaf {
 		c.store.Observe(task.DeepCopy())
+		for _, replica := range c.replicas {
+			replica.Observe(task.DeepCopy())
+		}
 	}
 	return task.DeepCopy()
 }
@@ -94,6 +100,9 @@ func (c *cluster) Cancel(_ context.Context, key types.NamespacedName, request v1
 		return nil, notFound(key.Name)
 	}
 	task = task.DeepCopy()
+	if task.Status.State.Terminal() || task.Spec.Cancel != nil {
+		return task, nil
+	}
 	task.Spec.Cancel = &request
 	return c.put(task), nil
 }
@@ -189,6 +198,8 @@ type fixture struct {
 	alice   mcptest.Client
 	log     *logBuffer
 	metrics *prometheus.Registry
+	// published are the tools on offer.
+	published []*v1alpha1.McpTool
 }
 
 // logBuffer is a log that several goroutines write.
@@ -213,9 +224,14 @@ func newFixture(t testing.TB, change func(*Config)) *fixture {
 	f := &fixture{log: &logBuffer{}, metrics: prometheus.NewRegistry()}
 	store := tasks.NewStore(nil)
 	f.cluster = &cluster{store: store, tasks: map[types.NamespacedName]*v1alpha1.McpTask{}}
+	keys, err := seal.NewKeys([]byte(strings.Repeat("k", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := Config{
 		PublicURL: "https://mcp.example.com", DefaultNamespace: "team", MaxBodyBytes: 1 << 20, MaxWaitingCalls: 10,
-		Server: wire.ServerInfo{Name: "mcptask-bridge", Version: "test"}, Authenticator: names{}, Store: store, API: f.cluster,
+		MaxStreamsPerCaller: 64, MaxStreams: 1000,
+		Server: wire.ServerInfo{Name: "mcptask-bridge", Version: "test"}, Authenticator: names{}, Store: store, API: f.cluster, Keys: keys,
 		Log:     slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: NewMetrics(f.metrics),
 	}
@@ -239,6 +255,7 @@ func (f *fixture) offer(name string, change func(*v1alpha1.McpToolSpec)) {
 	}
 	tool.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
 	f.Tools.Observe(tool)
+	f.published = append(f.published, tool)
 }
 
 func waits(support v1alpha1.TaskSupport, window, wait time.Duration) func(*v1alpha1.McpToolSpec) {

@@ -19,6 +19,10 @@ type Metrics struct {
 	denials      *prometheus.CounterVec
 	toolsLeftOut prometheus.Gauge
 
+	streams       prometheus.Gauge
+	streamsCut    prometheus.Counter
+	notifications *prometheus.CounterVec
+
 	// CacheLag is how long the watch took to show what this replica knew already.
 	CacheLag prometheus.Histogram
 	// CacheEvent is when the watch last told of a change, in seconds since 1970.
@@ -44,13 +48,20 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "denials_total", Help: "Requests refused for what their caller is, by method."}, []string{"method"}),
 		toolsLeftOut: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "tools_left_out", Help: "Ready tools that cannot be offered; the log says why."}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "streams", Help: "Open streams of notifications."}),
+		streamsCut: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "streams_cut_total", Help: "Streams of notifications that ended because their client did not read."}),
+		notifications: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "notifications_total", Help: "Notifications on streams, by what they are about: tasks or tools."}, []string{"about"}),
 		CacheLag: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "cache_lag_seconds", Help: "Age of a known write or live read when the watch showed it.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 		CacheEvent: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "cache_last_event_timestamp_seconds", Help: "When the watch last told of a change."}),
 	}
-	registry.MustRegister(m.requests, m.latency, m.liveReads, m.waiting, m.authFailures, m.denials, m.toolsLeftOut, m.CacheLag, m.CacheEvent)
+	registry.MustRegister(m.requests, m.latency, m.liveReads, m.waiting, m.authFailures, m.denials, m.toolsLeftOut, m.CacheLag, m.CacheEvent,
+		m.streams, m.streamsCut, m.notifications)
 	return m
 }
 

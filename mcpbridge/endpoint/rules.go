@@ -22,6 +22,11 @@ const (
 	_ capability = iota
 	noCapability
 	tasksCapability
+	// anySession, taskSession and listSession are for the older revisions, where the client has said in initialize what it
+	// can: a session, one that knows tasks, and one of a caller who can be told from others.
+	anySession
+	taskSession
+	listSession
 )
 
 // object is what the method is about, and so whose it must be.
@@ -65,5 +70,7 @@ func methods() map[string]rule {
 		"tasks/get":       {tasksCapability, taskID, ownTask, (*Endpoint).serveGet},
 		"tasks/update":    {tasksCapability, taskID, ownTask, (*Endpoint).serveUpdate},
 		"tasks/cancel":    {tasksCapability, taskID, ownTask, (*Endpoint).serveCancel},
+		// It depends on its parameters which capability it needs and which tasks it is about: serveListen sees to both.
+		"subscriptions/listen": {noCapability, noName, namespaceOnly, (*Endpoint).serveListen},
 	}
 }

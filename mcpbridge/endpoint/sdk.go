@@ -29,9 +29,9 @@ const (
 func (e *Endpoint) newServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: e.Server.Name, Version: e.Server.Version}, &mcp.ServerOptions{
 		Logger:                    slog.New(slog.DiscardHandler),
-		SupportedProtocolVersions: []string{wire.ProtocolVersion},
+		SupportedProtocolVersions: wire.Versions(), // what server/discover says; older requests do not come here
 		Capabilities: &mcp.ServerCapabilities{
-			Tools:      &mcp.ToolCapabilities{},
+			Tools:      &mcp.ToolCapabilities{ListChanged: true}, // told by serveListen
 			Extensions: map[string]any{wire.TasksExtension: struct{}{}},
 		},
 		SetCacheable: func(_ context.Context, request mcp.Request, cacheable *mcp.Cacheable) {
@@ -87,7 +87,7 @@ func checkParameters(x *exchange) *wire.Error {
 		return wire.InvalidParams("params.arguments must be an object")
 	}
 	if err := toolschema.CheckArguments(arguments); len(arguments) > 0 && err != nil {
-		return argumentsError(err)
+		return wire.InvalidArguments(err)
 	}
 	return nil
 }

@@ -52,16 +52,6 @@ func (e *Endpoint) serveCancel(x *exchange) {
 	e.acknowledge(x)
 }
 
-// serveUpdate takes answers to the task's questions. No task has a question open, since no Job can ask one yet, and an
-// answer to a question that is not open is ignored and acknowledged (tasks, Task Update Requests).
-func (e *Endpoint) serveUpdate(x *exchange) {
-	if !wire.IsObject(x.request.Params.InputResponses) {
-		x.fail(wire.InvalidParams("params.inputResponses must be an object"))
-		return
-	}
-	e.acknowledge(x)
-}
-
 // acknowledge answers a method whose result is empty.
 func (e *Endpoint) acknowledge(x *exchange) {
 	acknowledgement, err := wire.Acknowledgement(e.Server)

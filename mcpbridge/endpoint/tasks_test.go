@@ -45,7 +45,7 @@ func TestAnAnswerThatNobodyAskedForIsAcknowledgedAndIgnored(t *testing.T) {
 	if response.Error != nil || !strings.Contains(response.Raw, `"resultType":"complete"`) {
 		t.Errorf("got %s", response.Raw)
 	}
-	if after := f.cluster.reads + f.cluster.writes; after != before {
+	if after := f.cluster.reads + f.cluster.writes; after > before+1 { // one look whether this replica is behind
 		t.Errorf("it cost %d requests", after-before)
 	}
 	for _, responses := range []any{nil, []any{}, "x"} {

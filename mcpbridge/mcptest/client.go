@@ -24,6 +24,8 @@ type Client struct {
 	Token string
 	// Tasks declares the tasks extension.
 	Tasks bool
+	// Elicitation declares these modes, e.g. form and url; none at all when nil.
+	Elicitation []string
 }
 
 // Error is a JSON-RPC error.
@@ -59,6 +61,13 @@ func (c Client) Request(ctx context.Context, method string, params map[string]an
 	capabilities := map[string]any{}
 	if c.Tasks {
 		capabilities["extensions"] = map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}
+	}
+	if c.Elicitation != nil {
+		modes := map[string]any{}
+		for _, mode := range c.Elicitation {
+			modes[mode] = map[string]any{}
+		}
+		capabilities["elicitation"] = modes
 	}
 	meta := map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    Version,

@@ -2,10 +2,7 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,13 +15,24 @@ type API interface {
 	Get(ctx context.Context, key types.NamespacedName) (*v1alpha1.McpTask, error)
 	// Create stores a new task and returns it as it was stored.
 	Create(ctx context.Context, task *v1alpha1.McpTask) (*v1alpha1.McpTask, error)
-	// Cancel stores the request and returns the task with it, or with the request that somebody stored before.
+	// Cancel stores the request and returns the task with it, or with the request that somebody stored before. A task that
+	// has ended is returned without one: what finished first stands.
 	Cancel(ctx context.Context, key types.NamespacedName, request v1alpha1.CancelRequest) (*v1alpha1.McpTask, error)
+	// Report stores what Pods told: each report takes the place of its Pod's last one in status.runtime. reports decides
+	// from the task as it is stored, and is asked again when somebody else writes in between; when it returns none,
+	// nothing is written. Its error is returned as it is.
+	Report(ctx context.Context, key types.NamespacedName, reports func(stored *v1alpha1.McpTask) ([]v1alpha1.RuntimeReport, error)) (*v1alpha1.McpTask, error)
+	// Answer adds to the answers of spec.inputResponses. answers decides from the task as it is stored, and is asked
+	// again when somebody else writes in between; when it returns none, nothing is written. The first answer to a
+	// question stands: another is left out.
+	Answer(ctx context.Context, key types.NamespacedName, answers func(stored *v1alpha1.McpTask) []v1alpha1.InputResponse) (*v1alpha1.McpTask, error)
 }
 
-// create: a call becomes a task. patch: a cancellation is written into its spec.
+// create: a call becomes a task. patch: a cancellation or an answer is written into its spec, a Pod's report into its
+// status.
 //
 // +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks,verbs=create;patch
+// +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks/status,verbs=patch
 
 // Client is the API over a client that does not read from a cache.
 type Client struct{ Client client.Client }
@@ -45,18 +53,11 @@ func (c Client) Create(ctx context.Context, task *v1alpha1.McpTask) (*v1alpha1.M
 
 // Cancel implements API.
 func (c Client) Cancel(ctx context.Context, key types.NamespacedName, request v1alpha1.CancelRequest) (*v1alpha1.McpTask, error) {
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"cancel": request}})
-	if err != nil {
-		return nil, fmt.Errorf("cancel request of task %s: %w", key, err)
-	}
-	task := &v1alpha1.McpTask{}
-	task.Namespace, task.Name = key.Namespace, key.Name
-	err = c.Client.Patch(ctx, task, client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsInvalid(err) { // a request cannot be changed: perhaps another came first
-		stored, getErr := c.Get(ctx, key)
-		if getErr == nil && stored.Spec.Cancel != nil {
-			return stored, nil
+	write := func(task *v1alpha1.McpTask, patch client.Patch) error { return c.Client.Patch(ctx, task, patch) }
+	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) (map[string]any, error) {
+		if stored.Spec.Cancel != nil || stored.Status.State.Terminal() {
+			return nil, nil
 		}
-	}
-	return task, err
+		return map[string]any{"spec": map[string]any{"cancel": request}}, nil
+	})
 }

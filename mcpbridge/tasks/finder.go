@@ -67,25 +67,38 @@ func (f *Finder) Find(ctx context.Context, key types.NamespacedName, caller stri
 		if task, ok := f.store.Get(key); ok { // another's read has just ended
 			return task, nil
 		}
-		f.read()
-		// Not the caller's context: others may wait for the same answer.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
-		defer cancel()
-		task, err := f.api.Get(ctx, key)
-		if apierrors.IsNotFound(err) {
-			f.missing.Add(key, struct{}{}, missingFor)
-			return nil, ErrUnknown
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading task %s: %w", key, err)
-		}
-		f.store.Remember(task)
-		return task, nil
+		return f.live(ctx, key)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return found.(*v1alpha1.McpTask), nil
+}
+
+// Refresh reads a task from the API server although this replica knows it, because a caller seems to know more. It joins
+// no other's read: that may have begun before what the caller knows.
+func (f *Finder) Refresh(ctx context.Context, key types.NamespacedName, caller string) (*v1alpha1.McpTask, error) {
+	if !f.limiter(caller).Allow() {
+		return nil, ErrTooMany
+	}
+	return f.live(ctx, key)
+}
+
+func (f *Finder) live(ctx context.Context, key types.NamespacedName) (*v1alpha1.McpTask, error) {
+	f.read()
+	// Not the caller's context: others may wait for the same answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), liveTimeout)
+	defer cancel()
+	task, err := f.api.Get(ctx, key)
+	if apierrors.IsNotFound(err) {
+		f.missing.Add(key, struct{}{}, missingFor)
+		return nil, ErrUnknown
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading task %s: %w", key, err)
+	}
+	f.store.Remember(task)
+	return task, nil
 }
 
 func (f *Finder) limiter(caller string) *rate.Limiter {

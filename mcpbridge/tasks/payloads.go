@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -48,7 +49,13 @@ type Payload struct {
 	Task *wire.Task
 	// Get is the result of tasks/get, as JSON.
 	Get []byte
+	// Fields are the part of Get that is the task itself: what notifications say too.
+	Fields []byte
+	// Digest tells payloads apart that say different things.
+	Digest uint64
 }
+
+var digestSeed = maphash.MakeSeed()
 
 // NewPayloads makes an empty cache of answers of this server.
 func NewPayloads(server wire.ServerInfo) *Payloads {
@@ -66,9 +73,10 @@ func (p *Payloads) Of(task *v1alpha1.McpTask, tool Tool, client wire.Elicitation
 	}
 	payload := &Payload{Task: wire.NewTask(task, tool.Tool, client)}
 	var err error
-	if payload.Get, err = wire.GetTaskResult(payload.Task, p.server); err != nil {
+	if payload.Get, payload.Fields, err = wire.GetTaskResult(payload.Task, p.server); err != nil {
 		return nil, fmt.Errorf("task %s/%s cannot be written as JSON: %w", task.Namespace, task.Name, err)
 	}
+	payload.Digest = maphash.Bytes(digestSeed, payload.Fields)
 	p.built.Add(key, payload, payloadLife)
 	return payload, nil
 }

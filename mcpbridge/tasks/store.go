@@ -21,8 +21,9 @@ const ahead = 30 * time.Second
 
 // Store holds the tasks by namespace and name. The tasks that it returns are shared: nobody changes them.
 type Store struct {
-	hub *hub
-	now func() time.Time
+	hub    *hub
+	owners *owners
+	now    func() time.Time
 	// lag is told how long the watch took to show an object that was known already.
 	lag func(time.Duration)
 
@@ -42,7 +43,7 @@ func NewStore(lag func(time.Duration)) *Store {
 		lag = func(time.Duration) {}
 	}
 	return &Store{
-		hub: newHub(), now: time.Now, lag: lag,
+		hub: newHub(), owners: newOwners(), now: time.Now, lag: lag,
 		watched: map[types.NamespacedName]*v1alpha1.McpTask{},
 		ahead:   map[types.NamespacedName]remembered{},
 	}
@@ -67,6 +68,9 @@ func (s *Store) Remember(task *v1alpha1.McpTask) {
 	for other, r := range s.ahead {
 		if now.Sub(r.since) >= ahead {
 			delete(s.ahead, other)
+			if s.watched[other] == nil {
+				s.owners.forget(other)
+			}
 		}
 	}
 	known := s.watched[key]
@@ -75,6 +79,7 @@ func (s *Store) Remember(task *v1alpha1.McpTask) {
 	}
 	if known == nil || newer(task, known) {
 		s.ahead[key] = remembered{task: strip(task), since: now}
+		s.owners.note(task)
 	}
 	s.mu.Unlock()
 	s.hub.publish(key)
@@ -89,6 +94,7 @@ func (s *Store) Observe(task *v1alpha1.McpTask) {
 		s.lag(s.now().Sub(r.since))
 		delete(s.ahead, key)
 	}
+	s.owners.note(task)
 	s.mu.Unlock()
 	s.hub.publish(key)
 }
@@ -98,14 +104,25 @@ func (s *Store) Forget(key types.NamespacedName) {
 	s.mu.Lock()
 	delete(s.watched, key)
 	delete(s.ahead, key)
+	s.owners.forget(key)
 	s.mu.Unlock()
 	s.hub.publish(key)
+}
+
+// Watch follows tasks, each of them named once. At first every one counts as changed. The watch must be stopped.
+func (s *Store) Watch(keys ...types.NamespacedName) *Watch {
+	w := s.hub.watch(keys)
+	for place := range keys {
+		w.mark(place)
+	}
+	return w
 }
 
 // Subscribe returns a channel that has a value after each change of the task; several changes may make one value.
 // stop must be called.
 func (s *Store) Subscribe(key types.NamespacedName) (changed <-chan struct{}, stop func()) {
-	return s.hub.subscribe(key)
+	w := s.hub.watch([]types.NamespacedName{key})
+	return w.Changed(), w.Stop
 }
 
 // newer says whether a was written after b. Resource versions of one resource are ordered numbers (Kubernetes 1.35, API
@@ -129,5 +146,10 @@ func Strip(object any) (any, error) {
 func strip(task *v1alpha1.McpTask) *v1alpha1.McpTask {
 	task.ManagedFields = nil
 	task.Spec.Arguments = nil
+	for i := range task.Status.Runtime {
+		if result := task.Status.Runtime[i].Result; result != nil {
+			result.Inline = nil // its hash tells whether a Pod hands over another one
+		}
+	}
 	return task
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -127,8 +128,38 @@ func TestChangesWakeThoseWhoWait(t *testing.T) {
 		t.Error("the deletion is not told")
 	}
 	stop()
-	if len(s.hub.subscribers) != 1 {
-		t.Errorf("%d tasks have subscribers", len(s.hub.subscribers))
+	if len(s.hub.watches) != 1 {
+		t.Errorf("%d tasks are watched", len(s.hub.watches))
+	}
+}
+
+func TestAWatchTellsEachChangedTaskOnce(t *testing.T) {
+	s := NewStore(nil)
+	w := s.Watch(key("b"), key("a"), key("c"))
+	taken := func(want ...types.NamespacedName) {
+		t.Helper()
+		select {
+		case <-w.Changed():
+		default:
+			t.Error("no change is told")
+		}
+		if got := w.Take(); !slices.Equal(got, want) {
+			t.Errorf("changed are %v, not %v", got, want)
+		}
+	}
+	taken(key("b"), key("a"), key("c")) // nobody has looked at them yet
+	for version := range 5 {
+		s.Observe(task("c", fmt.Sprint(version+1)))
+		s.Observe(task("a", fmt.Sprint(version+1)))
+		s.Observe(task("other", fmt.Sprint(version+1)))
+	}
+	taken(key("c"), key("a"))
+	s.Forget(key("b"))
+	taken(key("b"))
+	w.Stop()
+	s.Observe(task("a", "9"))
+	if got := w.Take(); len(got) != 0 || len(s.hub.watches) != 0 {
+		t.Errorf("after its end the watch tells of %v", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,6 +28,7 @@ type Catalog struct {
 	namespaces map[string]*namespace
 	broken     map[types.UID]int64 // tools that cannot be offered, with the generation that was reported
 	empty      *mcp.Server
+	changed    chan struct{} // closed, and made anew, when a list of tools changes
 }
 
 type namespace struct {
@@ -35,13 +37,15 @@ type namespace struct {
 	objects map[string]*Tool
 	// offered are the ready ones, by their name on the wire.
 	offered map[string]*Tool
+	// revision counts the changes of what the list of the offered ones says.
+	revision int64
 }
 
 // NewCatalog makes an empty catalogue. newServer makes the MCP server of a namespace; leftOut is told the number of tools that
 // are ready and yet cannot be offered, whenever it changes.
 func NewCatalog(newServer func() *mcp.Server, log *slog.Logger, leftOut func(n int)) *Catalog {
 	return &Catalog{newServer: newServer, log: log, leftOut: leftOut,
-		namespaces: map[string]*namespace{}, broken: map[types.UID]int64{}, empty: newServer()}
+		namespaces: map[string]*namespace{}, broken: map[types.UID]int64{}, empty: newServer(), changed: make(chan struct{})}
 }
 
 // Server is the MCP server of a namespace. Namespaces without tools share one that has none.
@@ -73,6 +77,23 @@ func (c *Catalog) OfTask(task *v1alpha1.McpTask) *Tool {
 		return ns.objects[task.Spec.ToolName]
 	}
 	return nil
+}
+
+// Changed returns a channel that is closed when the list of tools of some namespace changes: Revision says which.
+func (c *Catalog) Changed() <-chan struct{} {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.changed
+}
+
+// Revision is a number that grows whenever the list of tools of the namespace changes.
+func (c *Catalog) Revision(namespace string) int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if ns := c.namespaces[namespace]; ns != nil {
+		return ns.revision
+	}
+	return 0
 }
 
 // Observe takes the watch's word for a tool.
@@ -126,6 +147,13 @@ func (c *Catalog) settle(ns *namespace, wireName string) {
 		}
 	}
 	current := ns.offered[wireName]
+	defer func() {
+		if !sameInList(current, ns.offered[wireName]) {
+			ns.revision++
+			close(c.changed)
+			c.changed = make(chan struct{})
+		}
+	}()
 	if chosen == nil {
 		if current != nil {
 			delete(ns.offered, wireName)
@@ -143,6 +171,14 @@ func (c *Catalog) settle(ns *namespace, wireName string) {
 	}
 	c.mend(chosen.Object.UID)
 	ns.offered[wireName] = chosen
+}
+
+// sameInList says whether clients are told the same of both, either of which may be no tool.
+func sameInList(a, b *Tool) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.listed == b.listed || reflect.DeepEqual(a.listed, b.listed)
 }
 
 func older(a, b *Tool) bool {

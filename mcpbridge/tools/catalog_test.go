@@ -206,3 +206,48 @@ func TestManyNamespacesWithoutToolsShareAServer(t *testing.T) {
 		}
 	}
 }
+
+// Clients are told of changes that they can see, and of no others.
+func TestTheRevisionFollowsTheList(t *testing.T) {
+	f := newFixture()
+	last := f.Revision("team")
+	step := func(what string, change func(), seen bool) {
+		t.Helper()
+		changed := f.Changed()
+		change()
+		now := f.Revision("team")
+		told := false
+		select {
+		case <-changed:
+			told = true
+		default:
+		}
+		if (now > last) != seen || told != seen {
+			t.Errorf("%s: the revision went from %d to %d, and a change was told: %v", what, last, now, told)
+		}
+		last = now
+	}
+	generation := func(n int64, change func(*v1alpha1.McpTool)) *v1alpha1.McpTool {
+		return object("tool", func(tool *v1alpha1.McpTool) {
+			tool.Generation = n
+			if change != nil {
+				change(tool)
+			}
+		})
+	}
+	unready := func(tool *v1alpha1.McpTool) {
+		tool.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}}
+	}
+	step("a tool that is not ready", func() { f.Observe(generation(1, unready)) }, false)
+	step("it becomes ready", func() { f.Observe(generation(1, nil)) }, true)
+	step("its status is written again", func() { f.Observe(generation(1, nil)) }, false)
+	step("its Job template changes", func() { f.Observe(generation(2, nil)) }, false)
+	step("its schema changes", func() { f.Observe(generation(3, schema(`{"type":"object","properties":{"a":{}}}`))) }, true)
+	step("it ceases to be ready", func() { f.Observe(generation(3, unready)) }, true)
+	step("it is gone", func() { f.Forget(generation(3, nil)) }, false)
+	changed := f.Changed()
+	f.Observe(object("tool", func(tool *v1alpha1.McpTool) { tool.Namespace = "other" }))
+	if <-changed; f.Revision("team") != last {
+		t.Error("a tool of another namespace changed this one's list")
+	}
+}

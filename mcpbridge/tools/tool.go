@@ -4,6 +4,7 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -13,6 +14,7 @@ import (
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
 // defaultMaxWait is the API's own default, for objects that were stored without it.
@@ -88,6 +90,16 @@ func (t *Tool) TaskSupport() v1alpha1.TaskSupport {
 		return support
 	}
 	return v1alpha1.TaskSupportOptional
+}
+
+// Asks is what the tool's Jobs may ask their callers.
+func (t *Tool) Asks() wire.Elicitation {
+	var asks wire.Elicitation
+	if runtime := t.Object.Spec.Runtime; runtime != nil && runtime.Enabled {
+		asks.Form = slices.Contains(runtime.Asks, v1alpha1.AskModeForm)
+		asks.URL = slices.Contains(runtime.Asks, v1alpha1.AskModeURL)
+	}
+	return asks
 }
 
 // SyncWindow is how long a caller that understands tasks waits before it gets one.

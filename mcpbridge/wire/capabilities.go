@@ -46,6 +46,11 @@ func (e Elicitation) Can(mode string) bool {
 	return false
 }
 
+// Without is what of these the other does not have.
+func (e Elicitation) Without(other Elicitation) Elicitation {
+	return Elicitation{Form: e.Form && !other.Form, URL: e.URL && !other.URL}
+}
+
 // Modes of a question (Elicitation, Elicitation Requests).
 const (
 	ModeForm = "form"

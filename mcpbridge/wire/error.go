@@ -5,6 +5,7 @@ package wire
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 )
 
 // Error codes: JSON-RPC 2.0's own, and MCP's (2026-07-28, Overview, Error Codes).
@@ -62,8 +63,8 @@ func UnsupportedVersion(requested string) *Error {
 	data, _ := json.Marshal(struct {
 		Supported []string `json:"supported"`
 		Requested string   `json:"requested"`
-	}{[]string{ProtocolVersion}, clip(requested, 64)}) // strings always marshal
-	return &Error{Code: CodeUnsupportedVersion, Message: "Unsupported protocol version; supported: " + ProtocolVersion, Data: data}
+	}{Versions(), clip(requested, 64)}) // strings always marshal
+	return &Error{Code: CodeUnsupportedVersion, Message: "Unsupported protocol version; supported: " + ProtocolVersion + ", and by initialize " + strings.Join(legacyVersions, ", "), Data: data}
 }
 
 // HTTPStatus is the HTTP status of an answer with this error (2026-07-28, Streamable HTTP).

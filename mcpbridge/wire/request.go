@@ -38,6 +38,8 @@ type Request struct {
 	Method string
 	// Params are the parameters, once ReadParams has read them.
 	Params Params
+	// Response is set when the message is a response instead, which only the older revisions have.
+	Response *ClientResponse
 
 	params json.RawMessage
 }
@@ -87,6 +89,8 @@ func ReadRequest(body []byte) (*Request, *Error) {
 		ID      json.RawMessage `json:"id"`
 		Method  json.RawMessage `json:"method"`
 		Params  json.RawMessage `json:"params"`
+		Result  json.RawMessage `json:"result"`
+		Error   json.RawMessage `json:"error"`
 	}
 	duplicates, err := sigsjson.UnmarshalStrict(body, &envelope, sigsjson.DisallowDuplicateFields)
 	if isSyntax, _ := sigsjson.SyntaxErrorOffset(err); isSyntax {
@@ -106,6 +110,10 @@ func ReadRequest(body []byte) (*Request, *Error) {
 	}
 	if version, ok := Text(envelope.JSONRPC); !ok || version != "2.0" {
 		return r, InvalidRequest(`jsonrpc must be "2.0"`)
+	}
+	if len(envelope.Method) == 0 && (IsObject(envelope.Result) || IsObject(envelope.Error)) && r.ID != nil {
+		r.Response, r.ID = &ClientResponse{ID: r.ID, Result: envelope.Result}, nil // the id is the server's own
+		return r, nil
 	}
 	method, ok := Text(envelope.Method)
 	if !ok {

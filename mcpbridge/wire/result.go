@@ -109,6 +109,16 @@ func decode(raw []byte) (value any, err error) {
 	return value, nil
 }
 
+// Canonical writes a JSON text so that two texts of the same value are the same: fields in order, no white space, and
+// numbers as they are.
+func Canonical(raw json.RawMessage) ([]byte, error) {
+	value, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
 func textBlock(text string) json.RawMessage {
 	block, _ := json.Marshal(struct {
 		Type string `json:"type"`

@@ -14,6 +14,8 @@ import (
 const (
 	resultComplete = "complete"
 	resultTask     = "task"
+
+	resultInputRequired = "input_required"
 )
 
 // defaultPollInterval is what a task whose tool is gone suggests.
@@ -173,13 +175,24 @@ type resultMeta struct {
 	ServerInfo ServerInfo `json:"io.modelcontextprotocol/serverInfo"`
 }
 
-// GetTaskResult is the result of tasks/get (tasks, Task Polling).
-func GetTaskResult(t *Task, server ServerInfo) ([]byte, error) {
-	return json.Marshal(struct {
-		ResultType string `json:"resultType"`
-		*Task
-		Meta resultMeta `json:"_meta"`
-	}{resultComplete, t, resultMeta{server}})
+// GetTaskResult is the result of tasks/get (tasks, Task Polling). fields are the part of it that is the DetailedTask:
+// its fields, without the braces.
+func GetTaskResult(t *Task, server ServerInfo) (result, fields []byte, err error) {
+	object, err := json.Marshal(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	meta, err := json.Marshal(resultMeta{server})
+	if err != nil {
+		return nil, nil, err
+	}
+	const head, middle = `{"resultType":"` + resultComplete + `",`, `,"_meta":`
+	result = make([]byte, 0, len(head)+len(object)+len(middle)+len(meta))
+	result = append(result, head...)
+	result = append(result, object[1:len(object)-1]...)
+	end := len(result)
+	result = append(append(append(result, middle...), meta...), '}')
+	return result, result[len(head):end:end], nil
 }
 
 // CreateTaskResult is the answer of tools/call with a handle (tasks, Task Creation): the seed of the task, and
@@ -191,6 +204,16 @@ func CreateTaskResult(t *Task) ([]byte, error) {
 		ResultType string `json:"resultType"`
 		*Task
 	}{resultTask, &seed})
+}
+
+// InputRequiredResult is the answer to a call that needs its caller's answers first (Multi Round-Trip Requests,
+// InputRequiredResult).
+func InputRequiredResult(questions map[string]InputPrompt, state string) ([]byte, error) {
+	return json.Marshal(struct {
+		ResultType    string                 `json:"resultType"`
+		InputRequests map[string]InputPrompt `json:"inputRequests"`
+		RequestState  string                 `json:"requestState"`
+	}{resultInputRequired, questions, state})
 }
 
 // Acknowledgement is the result of tasks/update and tasks/cancel: complete and empty.

@@ -73,7 +73,7 @@ func TestEachStateIsShownAsTheProtocolWants(t *testing.T) {
 		"cancelled": {newTask(func(t *v1alpha1.McpTask) { t.Status.State = v1alpha1.TaskCancelled }), Tool{}, head + `"status":"cancelled",` + at + tail},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := GetTaskResult(NewTask(tc.task, tc.tool, Elicitation{Form: true}), server)
+			got, _, err := GetTaskResult(NewTask(tc.task, tc.tool, Elicitation{Form: true}), server)
 			if err != nil || string(got) != tc.want {
 				t.Errorf("got  %s, %v\nwant %s", got, err, tc.want)
 			}

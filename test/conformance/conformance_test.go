@@ -5,18 +5,13 @@
 package conformance
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/mcptask/mcptask/test/conformance/suite"
 	"github.com/mcptask/mcptask/test/harness"
 )
 
@@ -27,16 +22,11 @@ var scenarios = []string{
 	"tasks-capability-negotiation",
 	"tasks-wire-fields",
 	"tasks-request-state-removal",
+	"tasks-mrtr-input",
+	"tasks-mrtr-composition",
 	"tasks-request-headers",
 	"tasks-required-task-error",
 	"tasks-dispatch-and-envelope",
-}
-
-// check is one verdict of the suite, from its checks.json.
-type check struct {
-	ID           string `json:"id"`
-	Status       string `json:"status"`
-	ErrorMessage string `json:"errorMessage"`
 }
 
 func TestConformance(t *testing.T) {
@@ -44,7 +34,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	suite := installSuite(t)
+	installed := suite.Install(t, ".")
 	namespace := cluster.Namespace(t)
 	tools, err := os.ReadFile("tools.yaml")
 	if err != nil {
@@ -56,8 +46,12 @@ func TestConformance(t *testing.T) {
 	expected := expectedFailures(t)
 	for _, scenario := range scenarios {
 		t.Run(scenario, func(t *testing.T) {
-			checks := suite.run(t, url, scenario)
+			checks := installed.Run(t, url, "--scenario", scenario, "--timeout", "180000")[scenario]
+			succeeded := 0
 			for _, c := range checks {
+				if c.Status == "SUCCESS" {
+					succeeded++
+				}
 				why, known := expected[scenario+"/"+c.ID]
 				switch {
 				case c.Status == "FAILURE" && !known:
@@ -70,62 +64,13 @@ func TestConformance(t *testing.T) {
 					t.Errorf("%s was skipped: %s", c.ID, c.ErrorMessage)
 				}
 			}
+			if succeeded == 0 {
+				t.Error("no check succeeded")
+			}
 			t.Logf("%d checks", len(checks))
 		})
 	}
 }
-
-// suite is the installed suite.
-type suite struct{ node, program string }
-
-// installSuite installs what package-lock.json names: the suite, and the Node.js it needs.
-func installSuite(t *testing.T) suite {
-	t.Helper()
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Fatal("the conformance suite comes from npm: install npm (Debian: apt-get install npm)")
-	}
-	cmd := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--prefer-offline")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	return suite{node: "node_modules/node/bin/node", program: "node_modules/@modelcontextprotocol/conformance/dist/index.js"}
-}
-
-// run runs one scenario and reads its verdicts: the suite's exit code is 0 even when checks fail.
-func (s suite) run(t *testing.T, url, scenario string) []check {
-	t.Helper()
-	results := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, s.node, s.program, "server", "--url", url, "--scenario", scenario, "--timeout", "180000", "-o", results)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	runErr := cmd.Run()
-	found, err := filepath.Glob(filepath.Join(results, "*", "checks.json"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the suite left %d results: %v %v\n%s", len(found), err, runErr, tail(out.String()))
-	}
-	raw, err := os.ReadFile(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var checks []check
-	if err := json.Unmarshal(raw, &checks); err != nil {
-		t.Fatal(err)
-	}
-	succeeded := 0
-	for _, c := range checks {
-		if c.Status == "SUCCESS" {
-			succeeded++
-		}
-	}
-	if succeeded == 0 {
-		t.Errorf("no check succeeded\n%s", tail(out.String()))
-	}
-	return checks
-}
-
-func tail(s string) string { return s[max(0, len(s)-4000):] }
 
 // expectedFailures are the checks that fail for a reason that is known, by scenario/check.
 func expectedFailures(t *testing.T) map[string]string {

@@ -25,10 +25,19 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers"
+	"github.com/mcptask/mcptask/controllers/jobs"
 )
+
+// testRuntime is a runtime that no Pod of these tests reaches.
+var testRuntime = jobs.Runtime{URL: "http://bridge.test:8082", Image: "example.test/mcptask"}
 
 // runController runs the operator for one namespace until the test ends.
 func runController(t *testing.T, namespace string) {
+	t.Helper()
+	runControllerWith(t, namespace, testRuntime)
+}
+
+func runControllerWith(t *testing.T, namespace string, runtime jobs.Runtime) {
 	t.Helper()
 	options := controllers.CacheOptions()
 	options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
@@ -41,7 +50,7 @@ func runController(t *testing.T, namespace string) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := controllers.Setup(ctx, mgr, time.Now); err != nil {
+	if err := controllers.Setup(ctx, mgr, runtime, time.Now); err != nil {
 		cancel()
 		t.Fatal(err)
 	}
@@ -287,10 +296,10 @@ func TestTaskFollowsItsJob(t *testing.T) {
 	t.Run("succeeded", func(t *testing.T) {
 		task := calledTool(t, nil)
 		pod := awaitPod(t, task)
-		play(t, pod, ended(0, `{"answer":42}`))
+		play(t, pod, ended(0, `{"answer":42,"doubt":null}`))
 		awaitState(t, task, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded)
-		var result struct{ StructuredContent map[string]int }
-		if err := json.Unmarshal(task.Status.Result.Inline.Raw, &result); err != nil || result.StructuredContent["answer"] != 42 {
+		var result struct{ StructuredContent json.RawMessage }
+		if err := json.Unmarshal(task.Status.Result.Inline.Raw, &result); err != nil || string(result.StructuredContent) != `{"answer":42,"doubt":null}` {
 			t.Errorf("%v %s", err, task.Status.Result.Inline.Raw)
 		}
 		if !meta.IsStatusConditionTrue(task.Status.Conditions, v1alpha1.ConditionFinished) || task.Status.FinishedAt == nil || task.Status.StartedAt == nil || task.Status.PodUIDs[0] != pod.UID {
@@ -316,6 +325,27 @@ func TestTaskFollowsItsJob(t *testing.T) {
 		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonJobDeleted)
 		if task.Status.Error == nil || task.Status.Error.Code != -32603 {
 			t.Errorf("error %+v", task.Status.Error)
+		}
+	})
+	t.Run("Pod deleted by hand", func(t *testing.T) {
+		task := calledTool(t, nil)
+		pod := awaitPod(t, task)
+		if err := k8s.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}); err != nil {
+			t.Fatal(err)
+		}
+		play(t, pod, runningSince(metav1.Now()))
+		awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
+		if err := k8s.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		// What a node does then: it ends the containers, says so, and removes the Pod.
+		play(t, pod, ended(143, "terminated"))
+		if err := k8s.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonEvicted)
+		if !strings.Contains(task.Status.Message, "was deleted") {
+			t.Errorf("message %q", task.Status.Message)
 		}
 	})
 	t.Run("orphaned by hand", func(t *testing.T) {

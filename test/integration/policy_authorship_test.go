@@ -4,6 +4,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -48,12 +49,12 @@ func TestAuthorshipOfNewTasks(t *testing.T) {
 		}, "spec.cancel.by: must be absent or name you, that is " + alice},
 		{"answered by nobody", func(task *v1alpha1.McpTask) {
 			task.Spec.InputResponses = []v1alpha1.InputResponse{answer("a", nil)}
-		}, ""},
+		}, "spec.inputResponses[key=a].answeredBy: must name you, that is via kubectl and principal " + alice},
 		{"answered by the requester", func(task *v1alpha1.McpTask) {
 			task.Spec.InputResponses = []v1alpha1.InputResponse{answer("a", &v1alpha1.Answerer{Principal: alice, Via: "kubectl"})}
 		}, ""},
 		{"one of two answered by somebody else", func(task *v1alpha1.McpTask) {
-			task.Spec.InputResponses = []v1alpha1.InputResponse{answer("a", nil), answer("b", &v1alpha1.Answerer{Principal: bob.Subject, Via: "kubectl"})}
+			task.Spec.InputResponses = []v1alpha1.InputResponse{answer("a", &v1alpha1.Answerer{Principal: alice, Via: "kubectl"}), answer("b", &v1alpha1.Answerer{Principal: bob.Subject, Via: "kubectl"})}
 		}, "spec.inputResponses[key=b].answeredBy: "},
 		{"answered through something else", func(task *v1alpha1.McpTask) {
 			task.Spec.InputResponses = []v1alpha1.InputResponse{answer("a", &v1alpha1.Answerer{Principal: alice, Via: "mcp"})}
@@ -112,10 +113,10 @@ func TestAuthorshipOfChanges(t *testing.T) {
 		label  = "/metadata/labels/mcptask.dev~1owner"
 	)
 	for _, c := range []struct{ name, patch, refusal string }{
-		{"answer without a name", fmt.Sprintf(add, ``), ""},
+		{"answer without a name", fmt.Sprintf(add, ``), "spec.inputResponses[key=second].answeredBy: must name you"},
 		{"answer with the own name", fmt.Sprintf(add, `,"answeredBy":{"principal":"`+alice+`","via":"kubectl"}`), ""},
 		{"answer with another name", fmt.Sprintf(add, `,"answeredBy":{"principal":"bob@example.com","via":"kubectl"}`),
-			"spec.inputResponses[key=second].answeredBy: must be absent or name you, that is via kubectl and principal " + alice},
+			"spec.inputResponses[key=second].answeredBy: must name you, that is via kubectl and principal " + alice},
 		{"answer through something else", fmt.Sprintf(add, `,"answeredBy":{"principal":"`+alice+`","via":"mcp"}`), "spec.inputResponses[key=second].answeredBy: "},
 		{"cancel without a name", fmt.Sprintf(cancel, ``), ""},
 		{"cancel with the own name", fmt.Sprintf(cancel, `,"by":"`+alice+`"`), ""},
@@ -156,6 +157,60 @@ func TestAuthorshipOfChanges(t *testing.T) {
 		expectDenied(t, person.Patch(t.Context(), task.DeepCopy(), patch("bob@example.com")), "spec.inputResponses[key=second].answeredBy")
 		expectAllowed(t, person.Patch(t.Context(), task.DeepCopy(), patch(alice)))
 	})
+}
+
+// Where the API server has mutating policies, nobody needs to write the own name into an answer.
+func TestAnswersAreSigned(t *testing.T) {
+	namespace := newGuardedNamespace(t, mutatingPolicies)
+	person, bridge := as(t, alice), as(t, bridgeUser)
+	eventually(t, "the policy for answers", func() error {
+		task := newTask(namespace)
+		task.Spec.Owner, task.Spec.InputResponses = nil, []v1alpha1.InputResponse{answer("probe", nil)}
+		return person.Create(t.Context(), task, client.DryRunAll)
+	})
+	signed := func(t *testing.T, task *v1alpha1.McpTask, want ...string) {
+		t.Helper()
+		if err := read(t, task); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range task.Spec.InputResponses {
+			by := "nobody"
+			if r.AnsweredBy != nil {
+				by = r.AnsweredBy.Principal + " via " + r.AnsweredBy.Via
+			}
+			got = append(got, r.Key+" "+by+" "+canonical(t, r.Response.Raw))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	task := unownedTask(t, namespace)
+	expectAllowed(t, person.Patch(t.Context(), task, jsonPatch(
+		`[{"op":"add","path":"/spec/inputResponses","value":[{"key":"a","response":{"action":"accept","content":{"n":null,"list":[1,{"x":2}]}}}]}]`)))
+	const first = "a " + alice + ` via kubectl {"action":"accept","content":{"list":[1,{"x":2}],"n":null}}`
+	signed(t, task, first)
+	expectAllowed(t, person.Patch(t.Context(), task, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"b","response":{"action":"decline"}}}]`)))
+	signed(t, task, first, "b "+alice+` via kubectl {"action":"decline"}`)
+	expectDenied(t, person.Patch(t.Context(), task.DeepCopy(), jsonPatch(
+		`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"c","response":{},"answeredBy":{"principal":"bob@example.com","via":"kubectl"}}}]`)), "answeredBy: must name you")
+	refusedWith(t, person.Patch(t.Context(), task.DeepCopy(), jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"a","response":{}}}]`)), "Duplicate value")
+
+	unsigned := newTask(namespace)
+	unsigned.Spec.InputResponses = []v1alpha1.InputResponse{answer("old", nil)}
+	expectAllowed(t, bridge.Create(t.Context(), unsigned))
+	expectAllowed(t, person.Patch(t.Context(), unsigned, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"new","response":{}}}]`)))
+	signed(t, unsigned, `old nobody {"action":"accept"}`, "new "+alice+" via kubectl {}")
+
+	many := newTask(namespace)
+	for i := range 255 {
+		many.Spec.InputResponses = append(many.Spec.InputResponses, answer(fmt.Sprint("question-", i), nil))
+	}
+	expectAllowed(t, bridge.Create(t.Context(), many))
+	expectAllowed(t, person.Patch(t.Context(), many, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"last","response":{}}}]`)))
+	if by := many.Spec.InputResponses[255].AnsweredBy; by == nil || by.Principal != alice {
+		t.Errorf("the last of many is signed by %+v", by)
+	}
 }
 
 func TestExemptGroups(t *testing.T) {

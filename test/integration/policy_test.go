@@ -34,21 +34,30 @@ const (
 	bridgeUser     = "system:serviceaccount:mcptask-system:mcptask-bridge"
 	alice          = "alice@example.com"
 	restorers      = "mcptask-test:restorers"
+
+	mutatingPolicies = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 )
 
 // newGuardedNamespace makes a namespace in which the chart's policies hold, and in which RBAC lets the users of these
 // tests do everything with tools and tasks: what is refused, a policy or a definition refuses.
-func newGuardedNamespace(t *testing.T) string {
+//
+// The chart makes the policies that need an API the cluster has; the APIs are those named here.
+func newGuardedNamespace(t *testing.T, apis ...string) string {
 	t.Helper()
 	namespace := newNamespace(t)
 	grantAll(t, namespace)
-	for _, object := range renderPolicies(t) {
+	here := &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace},
+	}}
+	for _, object := range renderPolicies(t, apis) {
 		object.SetName(object.GetName() + "-" + namespace)
-		if binding, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding); ok {
+		switch binding := object.(type) {
+		case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 			binding.Spec.PolicyName += "-" + namespace
-			binding.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace},
-			}}
+			binding.Spec.MatchResources = here
+		case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
+			binding.Spec.PolicyName += "-" + namespace
+			binding.Spec.MatchResources = here
 		}
 		create(t, object)
 		t.Cleanup(func() {
@@ -65,7 +74,7 @@ func newGuardedNamespace(t *testing.T) string {
 }
 
 // renderPolicies renders the chart's policies and their bindings with the program HELM, else with helm of PATH.
-func renderPolicies(t *testing.T) []client.Object {
+func renderPolicies(t *testing.T, apis []string) []client.Object {
 	t.Helper()
 	helm := os.Getenv("HELM")
 	if helm == "" {
@@ -73,7 +82,7 @@ func renderPolicies(t *testing.T) []client.Object {
 	}
 	var problems bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), helm, "template", chartRelease, "../../charts/mcptask", "--namespace", chartNamespace,
-		"--set", "admissionPolicy.exemptGroups={"+restorers+"}",
+		"--set", "admissionPolicy.exemptGroups={"+restorers+"}", "--api-versions", strings.Join(apis, ","),
 		"--show-only", "templates/policy-status.yaml", "--show-only", "templates/policy-authorship.yaml")
 	cmd.Stderr = &problems
 	rendered, err := cmd.Output()

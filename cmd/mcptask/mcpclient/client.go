@@ -2,8 +2,8 @@
 // (the extension io.modelcontextprotocol/tasks). It speaks the Streamable HTTP transport: one POST for each request,
 // answered with one JSON object or with a stream of events.
 //
-// It answers no questions (tasks/update and multi round-trip requests), opens no subscriptions, and sends no
-// Mcp-Param headers: a tool whose inputSchema has x-mcp-header cannot be called with it.
+// It takes no part in multi round-trip requests, subscribes to nothing but tasks, and sends no Mcp-Param headers: a tool
+// whose inputSchema has x-mcp-header cannot be called with it.
 package mcpclient
 
 import (
@@ -135,6 +135,18 @@ type Progress struct {
 	Message string  `json:"message"`
 }
 
+func (o *CallOptions) notify(m *message) error {
+	if m.Method != "notifications/progress" || o.Progress == nil {
+		return nil
+	}
+	var p Progress
+	if err := json.Unmarshal(m.Params, &p); err != nil {
+		return fmt.Errorf("reading a progress notification: %w", err)
+	}
+	o.Progress(p)
+	return nil
+}
+
 // CallResult is the answer to a call: either a task or a result.
 type CallResult struct {
 	Task   *Task
@@ -157,7 +169,7 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments json.RawMe
 		meta["progressToken"] = options.ProgressToken
 	}
 	var raw json.RawMessage
-	r := request{method: "tools/call", name: name, params: params, meta: meta, progress: options.Progress}
+	r := request{method: "tools/call", name: name, params: params, meta: meta, notify: options.notify}
 	if err := c.call(ctx, r, &raw); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"net/http"
 )
 
-// readStream reads server-sent events up to the response. Notifications of other kinds than progress are passed over.
-func readStream(answer *http.Response, id int64, progress func(Progress)) (json.RawMessage, error) {
+// readStream reads server-sent events up to the response.
+func readStream(answer *http.Response, id int64, notify func(*message) error) (json.RawMessage, error) {
 	events := newEvents(answer.Body)
 	for {
 		data, err := events.next()
@@ -24,14 +24,12 @@ func readStream(answer *http.Response, id int64, progress func(Progress)) (json.
 		if m.Method == "" {
 			return m.settle(answer.StatusCode, id)
 		}
-		if m.Method != "notifications/progress" || progress == nil {
+		if notify == nil {
 			continue
 		}
-		var p Progress
-		if err := json.Unmarshal(m.Params, &p); err != nil {
-			return nil, fmt.Errorf("reading a progress notification: %w", err)
+		if err := notify(&m); err != nil {
+			return nil, err
 		}
-		progress(p)
 	}
 }
 

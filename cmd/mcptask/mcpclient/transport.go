@@ -22,8 +22,9 @@ type request struct {
 	name   string
 	params map[string]any
 	// meta are fields of params._meta besides those that every request has.
-	meta     map[string]any
-	progress func(Progress)
+	meta map[string]any
+	// notify is called with each notification that precedes the response; nil passes over them. Its error ends the call.
+	notify func(*message) error
 }
 
 // message is a JSON-RPC response or notification.
@@ -47,7 +48,7 @@ func (c *Client) call(ctx context.Context, r request, result any) error {
 		return fmt.Errorf("%s: %w: %w", r.method, ErrNoAnswer, err)
 	}
 	defer answer.Body.Close()
-	raw, err := read(answer, id, r.progress)
+	raw, err := read(answer, id, r.notify)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.method, err)
 	}
@@ -135,10 +136,10 @@ func headerValue(value string) string {
 }
 
 // read reads the answer to the request with this id: its result, or an error.
-func read(answer *http.Response, id int64, progress func(Progress)) (json.RawMessage, error) {
+func read(answer *http.Response, id int64, notify func(*message) error) (json.RawMessage, error) {
 	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // "" when it is unreadable
 	if media == "text/event-stream" {
-		return readStream(answer, id, progress)
+		return readStream(answer, id, notify)
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	if err != nil {

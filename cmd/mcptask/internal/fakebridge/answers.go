@@ -48,6 +48,23 @@ func Stream(events func(id json.RawMessage) string) Answer {
 	}
 }
 
+// Listen answers with a stream of notifications about tasks, given as the ids that are granted and what is told of tasks
+// (params of notifications/tasks). The stream stays open until the client leaves.
+func Listen(granted string, told ...string) Answer {
+	return func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		send := func(method, params string) {
+			fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":%q,\"params\":%s}\n\n:\n\n", method, params)
+			_ = http.NewResponseController(w).Flush() // the client has left: the context says so
+		}
+		send("notifications/subscriptions/acknowledged", `{"notifications":{"taskIds":`+granted+`}}`)
+		for _, task := range told {
+			send("notifications/tasks", task)
+		}
+		<-r.Context().Done()
+	}
+}
+
 // Task is a task without anything that depends on its status, as JSON. More are further fields, such as `"pollIntervalMs":20`.
 func Task(resultType, id, status string, more ...string) string {
 	text := fmt.Sprintf(`{"resultType":%q,"taskId":%q,"status":%q,"createdAt":"2026-08-01T10:00:00Z","lastUpdatedAt":"2026-08-01T10:00:01Z","ttlMs":null`,

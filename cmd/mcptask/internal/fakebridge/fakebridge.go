@@ -20,11 +20,12 @@ type Request struct {
 	Header http.Header
 	Path   string
 	Params struct {
-		Name      string          `json:"name"`
-		TaskID    string          `json:"taskId"`
-		Cursor    string          `json:"cursor"`
-		Arguments json.RawMessage `json:"arguments"`
-		Meta      struct {
+		Name          string          `json:"name"`
+		TaskID        string          `json:"taskId"`
+		Cursor        string          `json:"cursor"`
+		Arguments     json.RawMessage `json:"arguments"`
+		Notifications json.RawMessage `json:"notifications"`
+		Meta          struct {
 			Version       string          `json:"io.modelcontextprotocol/protocolVersion"`
 			Capabilities  json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
 			ProgressToken json.RawMessage `json:"progressToken"`

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/socket"
+)
+
+const (
+	// tellWithin is how long progress and state may wait for a sidecar that is away: the work must not stop for them.
+	tellWithin = 5 * time.Second
+	// finishWithin is how long result, fail and cancelled wait until the bridge has them.
+	finishWithin = 10 * time.Minute
+)
+
+func (p *program) progress(ctx context.Context, args []string) error {
+	flags := p.flagSet("progress", "progress N [--total M] [MESSAGE]")
+	total := flags.String("total", "", "the whole amount of work")
+	if err := p.parse(flags, args, 1, 2); err != nil {
+		return err
+	}
+	for _, amount := range []string{flags.Arg(0), *total} {
+		if _, err := json.Marshal(json.Number(amount)); err != nil {
+			return usagef("%q is not a number", amount)
+		}
+	}
+	return p.tell(ctx, "/v1/progress", socket.Progress{Current: json.Number(flags.Arg(0)), Total: json.Number(*total), Message: flags.Arg(1)})
+}
+
+func (p *program) state(ctx context.Context, args []string) error {
+	flags := p.flagSet("state", "state NAME")
+	if err := p.parse(flags, args, 1, 1); err != nil {
+		return err
+	}
+	return p.tell(ctx, "/v1/state", socket.State{Name: flags.Arg(0)})
+}
+
+func (p *program) tell(ctx context.Context, path string, body any) error {
+	ctx, cancel := within(ctx, tellWithin)
+	defer cancel()
+	return p.client.call(ctx, http.MethodPost, path, body, nil)
+}
+
+func (p *program) result(ctx context.Context, args []string) error {
+	flags := p.flagSet("result", "result --json FILE|- | [--text TEXT] [--file PATH[:MIME]]...")
+	file := flags.String("json", "", "a `FILE` (- is stdin) with a JSON object: a CallToolResult if it has a content array, else structured content")
+	text := flags.String("text", "", "the result as text")
+	paths := flags.StringArray("file", nil, "a file to embed, as `PATH[:MIME]`; may be given several times")
+	if err := p.parse(flags, args, 0, 0); err != nil {
+		return err
+	}
+	var made json.RawMessage
+	var err error
+	switch {
+	case flags.Changed("json") && (flags.Changed("text") || flags.Changed("file")):
+		return usagef("--json has the whole result: it goes with neither --text nor --file")
+	case flags.Changed("json"):
+		made, err = p.jsonResult(*file)
+	case flags.Changed("file"):
+		files := []result.File{}
+		for _, path := range *paths {
+			files = append(files, result.ParseFile(path))
+		}
+		made, err = result.Files(*text, files)
+	case flags.Changed("text"):
+		made, err = result.Text(*text)
+	default:
+		return usagef("needs --json, --text or --file")
+	}
+	if err != nil {
+		return err
+	}
+	return p.finish(ctx, "/v1/result", made)
+}
+
+// jsonResult reads a result. One that is too large is left out, and says so: the work was done all the same.
+func (p *program) jsonResult(path string) (json.RawMessage, error) {
+	in, name := p.in, "stdin"
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in, name = file, path
+	}
+	data, err := io.ReadAll(io.LimitReader(in, result.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(data) > result.MaxBytes {
+		rest, err := io.Copy(io.Discard, in)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		return result.TooLarge(int64(len(data)) + rest)
+	}
+	made, err := result.FromJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", name, err)
+	}
+	return made, nil
+}
+
+func (p *program) fail(ctx context.Context, args []string) error {
+	flags := p.flagSet("fail", "fail --code N --message TEXT [--data JSON]")
+	code := flags.Int32("code", 0, "the code of the JSON-RPC error, e.g. -32000")
+	message := flags.String("message", "", "what went wrong")
+	data := flags.String("data", "", "more about it, as a `JSON` object")
+	if err := p.parse(flags, args, 0, 0); err != nil {
+		return err
+	}
+	failure := report.Error{Code: *code, Message: *message}
+	if flags.Changed("data") {
+		if !json.Valid([]byte(*data)) {
+			return errors.New("--data is not JSON")
+		}
+		failure.Data = json.RawMessage(*data)
+	}
+	if err := failure.Check(); err != nil {
+		return err
+	}
+	return p.finish(ctx, "/v1/fail", failure)
+}
+
+func (p *program) cancelled(ctx context.Context, args []string) error {
+	if err := p.parse(p.flagSet("cancelled", "cancelled"), args, 0, 0); err != nil {
+		return err
+	}
+	return p.finish(ctx, "/v1/cancelled", struct{}{})
+}
+
+func (p *program) finish(ctx context.Context, path string, body any) error {
+	ctx, cancel := within(ctx, finishWithin)
+	defer cancel()
+	err := p.client.call(ctx, http.MethodPost, path, body, nil)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("not stored within %v: the bridge cannot be reached; the sidecar goes on trying", finishWithin)
+	}
+	return err
+}

@@ -1,0 +1,42 @@
+package report
+
+import "testing"
+
+func TestDecodeAnswers(t *testing.T) {
+	for text, good := range map[string]bool{
+		`{"count":1,"answers":[{"key":"k-1","response":{"action":"accept"}}]}`: true,
+		`{"count":0}`:                             true,
+		`{"count":0,"answers":[{"key":"k"}]}`:     false,
+		`{"count":1,"answers":[{"response":{}}]}`: false,
+		`nonsense`: false,
+	} {
+		if _, err := DecodeAnswers([]byte(text)); (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestDecodeResponse(t *testing.T) {
+	for text, good := range map[string]bool{
+		`{"action":"accept","content":{"a":1}}`: true, `{"action":"decline"}`: true, `{"action":"cancel"}`: true,
+		`{}`: false, `{"action":"maybe"}`: false, `[]`: false,
+	} {
+		if _, err := DecodeResponse([]byte(text)); (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func FuzzDecodeAnswers(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		answers, err := DecodeAnswers(data)
+		if err != nil {
+			return
+		}
+		for _, a := range answers.Answers {
+			if response, err := DecodeResponse(a.Response); err == nil && response.Action == "" {
+				t.Errorf("%s: no action", a.Response)
+			}
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// install copies this program to where the containers of the Pod find it. They may run it while it is replaced.
+func install(path string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("install %s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("install %s: %w", path, err)
+	}
+	next := path + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("install %s: %w", path, err)
+	}
+	if err := copyFile(self, next); err != nil {
+		return fmt.Errorf("install %s: %w", path, err)
+	}
+	// The process' umask must not decide who may run it.
+	if err := errors.Join(os.Chmod(next, 0o755), os.Rename(next, path)); err != nil {
+		return fmt.Errorf("install %s: %w", path, err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}

@@ -1,0 +1,198 @@
+// Package socket is the HTTP interface of the sidecar for the program, on a Unix socket. It is described in docs/taskrt-openapi.yaml.
+package socket
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/task"
+)
+
+const (
+	// maxConnections at once; further ones wait.
+	maxConnections = 128
+	// maxReading is how many bodies are read at once: it bounds the memory that they take.
+	maxReading = 4
+	// bodyWithin bounds the reading of a body.
+	bodyWithin = 30 * time.Second
+	// MaxWait is how long a request for an answer may wait.
+	MaxWait = 60 * time.Second
+)
+
+// Server serves the programs of one Pod.
+type Server struct {
+	// Task is what they speak about.
+	Task *task.Task
+	// TaskID and Namespace name it.
+	TaskID, Namespace string
+	// Asks are the modes of question that are allowed.
+	Asks []string
+	Log  *slog.Logger
+
+	reading    chan struct{}
+	bodyWithin time.Duration
+}
+
+// Routes are the methods and paths that are served.
+var Routes = []string{
+	"GET /v1/task", "POST /v1/progress", "POST /v1/state", "POST /v1/questions", "GET /v1/questions/{key}",
+	"POST /v1/result", "POST /v1/fail", "POST /v1/cancelled",
+}
+
+// Handler serves the requests.
+func (s *Server) Handler() http.Handler {
+	s.reading = make(chan struct{}, maxReading)
+	if s.bodyWithin == 0 {
+		s.bodyWithin = bodyWithin
+	}
+	handlers := map[string]func(http.ResponseWriter, *http.Request) (any, error){
+		"GET /v1/task":            s.task,
+		"POST /v1/progress":       s.progress,
+		"POST /v1/state":          s.state,
+		"POST /v1/questions":      s.questions,
+		"GET /v1/questions/{key}": s.question,
+		"POST /v1/result":         s.result,
+		"POST /v1/fail":           s.fail,
+		"POST /v1/cancelled":      s.cancelled,
+	}
+	mux := http.NewServeMux()
+	for _, route := range Routes {
+		handle := handlers[route]
+		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
+			answer, err := handle(w, r)
+			s.answer(w, answer, err)
+		})
+	}
+	return mux
+}
+
+// Listen makes the socket, open to every user id of the Pod. It replaces the socket of a sidecar that is gone, at once: whoever finds it
+// can connect.
+func Listen(path string) (net.Listener, error) {
+	next := path + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: next, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(next, 0o666), os.Rename(next, path)); err != nil {
+		return nil, errors.Join(fmt.Errorf("socket: %w", err), listener.Close())
+	}
+	return netutil.LimitListener(listener, maxConnections), nil
+}
+
+// Serve serves until the listener is closed or ctx is done.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("socket: %w", err)
+	}
+	return nil
+}
+
+var errTooLarge = fmt.Errorf("the body has more than %d bytes", report.MaxBytes)
+
+// body reads the body of a request. The time for it is not the server's ReadTimeout: that would end requests that wait.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	select {
+	case s.reading <- struct{}{}:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	defer func() { <-s.reading }()
+	connection := http.NewResponseController(w)
+	if err := connection.SetReadDeadline(time.Now().Add(s.bodyWithin)); err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(r.Body, report.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	if err := connection.SetReadDeadline(time.Time{}); err != nil {
+		return nil, fmt.Errorf("read the body: %w", err)
+	}
+	if len(data) > report.MaxBytes {
+		return nil, errTooLarge
+	}
+	return data, nil
+}
+
+// answer writes JSON, or no content when there is neither an answer nor an error.
+func (s *Server) answer(w http.ResponseWriter, answer any, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status = statusOf(err)
+		answer = struct {
+			Error string `json:"error"`
+		}{err.Error()}
+	}
+	if answer == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(answer); err != nil {
+		s.Log.Debug("an answer did not reach the program", "reason", err.Error())
+	}
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.As(err, new(*task.Refusal)):
+		return http.StatusUnprocessableEntity
+	case errors.Is(err, task.ErrEnded):
+		return http.StatusGone
+	case errors.Is(err, task.ErrNoSuchQuestion):
+		return http.StatusNotFound
+	case errors.Is(err, task.ErrOtherAsk), errors.Is(err, task.ErrReplaced):
+		return http.StatusConflict
+	case errors.Is(err, errTooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout
+	}
+	return http.StatusInternalServerError
+}
+
+// waitTime reads ?wait=SECONDS; more than MaxWait counts as MaxWait.
+func waitTime(r *http.Request) (time.Duration, error) {
+	text := r.URL.Query().Get("wait")
+	if text == "" {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, &task.Refusal{Reason: errors.New("wait must be a number of seconds")}
+	}
+	return min(time.Duration(seconds)*time.Second, MaxWait), nil
+}
+
+// newID is the id of an ask whose program gave none.
+func newID() string { return rand.Text() }

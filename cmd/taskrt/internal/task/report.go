@@ -1,0 +1,166 @@
+package task
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+)
+
+// Change is one thing that the bridge does not have yet. Exactly one of its fields is set.
+type Change struct {
+	status  *status
+	ask     *ask
+	outcome *outcome
+}
+
+// Urgent says that somebody waits for this change to be stored.
+func (c Change) Urgent() bool { return c.status == nil }
+
+// Pending are the changes that the bridge does not have yet, none once the task has ended.
+func (t *Task) Pending() []Change {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pending()
+}
+
+func (t *Task) pending() []Change {
+	if t.isEnded() {
+		return nil
+	}
+	var changes []Change
+	if t.status != t.known {
+		changes = append(changes, Change{status: t.status})
+	}
+	for _, a := range t.asked {
+		if !a.Stored {
+			changes = append(changes, Change{ask: a})
+		}
+	}
+	if t.next != nil {
+		changes = append(changes, Change{outcome: t.next})
+	}
+	return changes
+}
+
+// Report is what the bridge has, with some changes. Its sequence is larger than that of every report before it that was different,
+// and has been written down.
+func (t *Task) Report(changes []Change) (report.Report, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.report(changes)
+	r.Sequence = t.lastSent.Sequence
+	if t.lastSent.Sequence > 0 && reflect.DeepEqual(r, t.lastSent) {
+		return r, nil
+	}
+	t.sequence++
+	if err := t.save(); err != nil {
+		t.sequence--
+		return report.Report{}, err
+	}
+	r.Sequence = t.sequence
+	t.lastSent = r
+	return r, nil
+}
+
+func (t *Task) report(changes []Change) report.Report {
+	var r report.Report
+	said, ended := t.known, t.outcome
+	for _, c := range changes {
+		switch {
+		case c.status != nil:
+			said = c.status
+		case c.outcome != nil:
+			ended = c.outcome
+		}
+	}
+	if said != nil {
+		r.Progress, r.StateName = said.progress, said.stateName
+	}
+	if ended != nil {
+		r.Outcome, r.Result, r.Error = ended.Outcome.Outcome, ended.Result, ended.Error
+	}
+	for _, a := range t.asked {
+		if a.Stored || slices.Contains(changes, Change{ask: a}) {
+			r.InputRequests = append(r.InputRequests, a.Questions...)
+		}
+	}
+	return r
+}
+
+// Stored says that the bridge has a report with these changes.
+func (t *Task) Stored(changes []Change) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	urgent := false
+	for _, c := range changes {
+		switch {
+		case c.status != nil:
+			t.known = c.status
+		case c.ask != nil:
+			urgent = urgent || !c.ask.Stored
+			c.ask.Stored = true
+			settle(c.ask.settled)
+		case c.outcome != nil:
+			t.outcome = c.outcome
+			if t.next == c.outcome {
+				t.next = nil
+			}
+			urgent = true
+			settle(c.outcome.settled)
+		}
+	}
+	t.touch()
+	if !urgent {
+		return nil
+	}
+	return t.save()
+}
+
+// Refused says that the bridge will not have this change, and why. It is as if it had not been said.
+func (t *Task) Refused(c Change, reason error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case c.status != nil:
+		if t.known == nil {
+			t.known = &status{}
+		}
+		if t.status == c.status {
+			t.status = t.known
+		}
+	case c.ask != nil:
+		c.ask.err = &Refusal{reason}
+		t.withdraw(c.ask)
+		settle(c.ask.settled)
+	case c.outcome != nil:
+		c.outcome.err = &Refusal{reason}
+		if t.next == c.outcome {
+			t.next = nil
+			if c.outcome.instead != nil {
+				instead := c.outcome.instead(reason.Error())
+				t.next = newOutcome(&instead)
+			}
+		}
+		settle(c.outcome.settled)
+	}
+	t.touch()
+	return t.save()
+}
+
+// Behind says that the bridge knows a report of this Pod with that sequence: the next one must have a larger one.
+// So it is when the journal was lost.
+func (t *Task) Behind(sequence int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sequence = max(t.sequence, sequence)
+	t.lastSent = report.Report{}
+}
+
+func settle(settled chan struct{}) {
+	select {
+	case <-settled:
+	default:
+		close(settled)
+	}
+}

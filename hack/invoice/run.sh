@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Shows an application on mcptask: purchase orders whose invoices people approve, and which are paid exactly once. It can be
+# run again and again. With FAULTS=1 the caller, the bridge, the controller and Pods of the Jobs are killed meanwhile.
+#
+# It needs a cluster with the chart installed and with the image of the examples within its nodes' reach ("make invoice" sees
+# to both), kubectl and go in PATH. EXAMPLES_IMAGE names the image, INVOICE_NAMESPACE the namespace.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+namespace=${INVOICE_NAMESPACE:-mcptask-invoice}
+system=${SYSTEM_NAMESPACE:-mcptask-system}
+image=${EXAMPLES_IMAGE:-mcptask.dev/examples:dev}
+faults=${FAULTS:-}
+files=$(mktemp -d)
+children=()
+
+finish() {
+  for child in "${children[@]}"; do kill "$child" 2>/dev/null || true; done
+  rm -rf "$files"
+}
+trap finish EXIT
+
+heading() { printf '\n== %s\n' "$*"; }
+note() { printf '%s  ** %s\n' "$(date +%H:%M:%S)" "$*"; }
+kube() { kubectl -n "$namespace" "$@"; }
+
+# until_seen SECONDS COMMAND... prints what the command prints, once that is something.
+until_seen() {
+  local end=$((SECONDS + $1)) seen
+  shift
+  while ((SECONDS < end)); do
+    seen=$("$@") || true
+    if [[ -n $seen ]]; then echo "$seen"; return; fi
+    sleep 0.2
+  done
+  echo "hack/invoice/run.sh: nothing came of: $*" >&2
+  return 1
+}
+
+heading "A namespace with an ERP system, the tool pay_invoice, and an agent, which is a service account"
+kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f -
+kube create serviceaccount order-agent --dry-run=client -o yaml | kube apply -f -
+kube delete deployment/erp --ignore-not-found --cascade=foreground --wait # the new one begins with an empty record
+for file in examples/invoice/erp.yaml examples/invoice/tool.yaml; do
+  sed "s#image: mcptask.dev/examples:dev#image: $image#" "$file" | kube apply -f -
+done
+kube rollout status deployment/erp --timeout=2m
+kube wait --for=condition=Ready mcptool/pay-invoice --timeout=1m
+
+go build -o "$files/order" ./examples/invoice/cmd/order
+kubectl proxy --port=0 >"$files/proxy" &
+children+=($!)
+address=$(until_seen 30 sed -n 's/^Starting to serve on //p' "$files/proxy")
+erp="http://$address/api/v1/namespaces/$namespace/services/erp:http/proxy"
+order=("$files/order")
+arguments=(--orders examples/invoice/orders.json --journal "$files/journal.json" --erp "$erp"
+  --namespace "$namespace" --service-account order-agent --think "${THINK:-15s}" --seed "${SEED:-$RANDOM}")
+
+# What kubectl sees of the tasks, to be shown at the end.
+began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+kubectl -n "$namespace" get mcptasks --watch --no-headers \
+  -o custom-columns=CREATED:.metadata.creationTimestamp,INVOICE:.spec.arguments.invoice,STATE:.status.state,NAME:.status.stateName >"$files/watch" &
+children+=($!)
+
+place() {
+  "${order[@]}" place "${arguments[@]}" &
+  caller=$!
+  children+=("$caller")
+}
+
+# task_in STATENAME prints the tasks of this run that are in a state.
+task_in() {
+  kube get mcptasks -o jsonpath='{range .items[*]}{.metadata.creationTimestamp} {.status.state} {.status.stateName} {.metadata.name}{"\n"}{end}' |
+    awk -v began="$began" -v name="$1" '$1 >= began && $2 != "completed" && $3 == name {print $4}' | head -n 1
+}
+
+# paid prints the tasks that the ERP has recorded a payment of, apart from the one that is given.
+paid() {
+  kubectl get --raw "/api/v1/namespaces/$namespace/services/erp:http/proxy/record" | grep -o '"key":"[^"/]*' | cut -d '"' -f 4 | grep -vFx "${1:-none}" | head -n 1
+}
+
+kill_pods_of() {
+  note "the Pod of task $1 is killed: $2"
+  kube delete pods -l "mcptask.dev/task=$1" --grace-period=0 --force --wait=false 2>/dev/null
+}
+
+kill_system() {
+  note "all Pods of the $1 are killed"
+  kubectl -n "$system" delete pods -l "app.kubernetes.io/component=$1" --grace-period=0 --force --wait=false 2>/dev/null
+}
+
+heading "Six orders are placed at once, and people answer in any order"
+echo "TIME      ORDER    INVOICE   STATUS          MESSAGE"
+place
+if [[ -n $faults ]]; then
+  until_seen 120 task_in awaiting_approval >/dev/null
+  note "the caller is killed"
+  kill -KILL "$caller"
+  wait "$caller" 2>/dev/null || true
+  kill_system bridge
+  kill_system controller
+  note "the caller is started again"
+  place
+  first=$(until_seen 180 paid)
+  kill_pods_of "$first" "the ERP has just recorded its payment"
+  second=$(until_seen 180 task_in paying)
+  kill_pods_of "$second" "it is about to pay, or has just paid"
+  kill_system bridge
+  note "the caller is killed"
+  kill -KILL "$caller"
+  wait "$caller" 2>/dev/null || true
+  note "the caller is started again"
+  place
+fi
+wait "$caller"
+
+heading "The states of each task, as kubectl saw them"
+sort -s -k2,2 "$files/watch" | awk -v began="$began" '
+  $1 < began || $3 == "<none>" {next}
+  {sub("<none>", "-", $4); state = $3 "/" $4}
+  $2 != invoice {if (invoice) print ""; printf "%s", $2; invoice = $2; last = ""}
+  state != last {printf "  %s", state; last = state}
+  END {print ""}'
+kube get mcptasks -o custom-columns=TASK:.metadata.name,INVOICE:.spec.arguments.invoice,STATE:.status.state,REASON:.status.reason,AT:.status.stateName,ATTEMPTS:.status.usage.attempts
+
+heading "What was paid"
+"${order[@]}" verify "${arguments[@]}"
+
+heading "Look around"
+cat <<HINT
+  kubectl -n $namespace get mcptools,mcptasks,jobs,pods
+  kubectl -n $namespace get events --field-selector involvedObject.kind=McpTask
+  kubectl get --raw /api/v1/namespaces/$namespace/services/erp:http/proxy/record
+
+Clean up:
+  kubectl delete namespace $namespace
+HINT

@@ -1,0 +1,65 @@
+package endpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/tasks"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+// createOnce stores the task of a call. All tries of a call that carries an idempotency key get one task: its name is made
+// of the key, so that the API server itself lets only one of them make it, whichever replicas they reach.
+func (e *Endpoint) createOnce(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTask, *wire.Error) {
+	key := x.request.Params.Meta.IdempotencyKey
+	if key == "" {
+		return e.create(x, task)
+	}
+	owner := task.Spec.Owner
+	names := e.Keys.TaskNames(task.Namespace, owner.Issuer, owner.Subject, task.Spec.ToolName, key)
+	task.Name = names[0]
+	metav1.SetMetaDataAnnotation(&task.ObjectMeta, v1alpha1.AnnotationArgumentsDigest, digest(task.Spec.Arguments.Raw))
+	for _, name := range names {
+		if name == task.Name && len(names) == 1 {
+			break // the creation itself finds out
+		}
+		first, err := e.finder.Find(x.http.Context(), types.NamespacedName{Namespace: task.Namespace, Name: name}, x.principal.String())
+		switch {
+		case err == nil:
+			return sameCall(x, task, first)
+		case !errors.Is(err, tasks.ErrUnknown):
+			return nil, e.notFound(x, err)
+		}
+	}
+	created, failure := e.create(x, task)
+	if failure != nil {
+		return nil, failure
+	}
+	return sameCall(x, task, created)
+}
+
+// sameCall says whether the task that a key leads to is of this very call.
+func sameCall(x *exchange, wanted, found *v1alpha1.McpTask) (*v1alpha1.McpTask, *wire.Error) {
+	if !x.principal.Owns(found) || found.Spec.ToolName != wanted.Spec.ToolName ||
+		found.Annotations[v1alpha1.AnnotationArgumentsDigest] != wanted.Annotations[v1alpha1.AnnotationArgumentsDigest] {
+		return nil, wire.InvalidParams(fmt.Sprintf("params._meta field %s: this key was used before, for a call with other arguments; use a new one", wire.MetaIdempotencyKey))
+	}
+	return found, nil
+}
+
+// digest is the same for arguments that mean the same: the order of fields and white space do not count.
+func digest(arguments json.RawMessage) string {
+	canonical, err := wire.Canonical(arguments)
+	if err != nil {
+		canonical = arguments // they were parsed before: this does not happen
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
+}

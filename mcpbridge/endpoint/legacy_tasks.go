@@ -1,0 +1,154 @@
+package endpoint
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
+)
+
+const (
+	// taskPage is how many tasks one answer of tasks/list holds.
+	taskPage = 50
+	// cursorLife is how long a client may take from one page to the next.
+	cursorLife = 24 * time.Hour
+)
+
+// legacyTask is what is said about a task to an older client.
+func (e *Endpoint) legacyTask(x *exchange, task *v1alpha1.McpTask) (*wire.LegacyTask, error) {
+	payload, err := e.payload(x, task)
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewLegacyTask(task, payload.Task), nil
+}
+
+// serveLegacyGet answers tasks/get.
+func (e *Endpoint) serveLegacyGet(x *exchange) {
+	shown, err := e.legacyTask(x, x.task)
+	x.reply(e, shown, err)
+}
+
+// serveLegacyCancel stores the request to cancel. The answer shows the task as cancelled at once, and so does every later
+// one (2025-11-25, Tasks, Task Cancellation).
+func (e *Endpoint) serveLegacyCancel(x *exchange) {
+	shown, err := e.legacyTask(x, x.task)
+	if err == nil && !shown.Status.Terminal() {
+		err = e.cancel(x, x.task, "asked for by tasks/cancel")
+		if apierrors.IsNotFound(err) {
+			x.fail(wire.UnknownTask())
+			return
+		}
+		if err != nil {
+			failure := e.internal(x, err)
+			failure.Status = http.StatusServiceUnavailable
+			x.fail(failure)
+			return
+		}
+		key := types.NamespacedName{Namespace: x.task.Namespace, Name: x.task.Name}
+		task, ok := e.Store.Get(key)
+		if !ok {
+			x.fail(wire.UnknownTask())
+			return
+		}
+		if shown, err = e.legacyTask(x, task); err == nil && shown.Status == v1alpha1.TaskCancelled {
+			x.reply(e, shown, nil)
+			return
+		}
+	}
+	if err != nil {
+		x.fail(e.internal(x, err))
+		return
+	}
+	x.fail(wire.InvalidParams(fmt.Sprintf("Cannot cancel task: already in terminal status '%s'", shown.Status)))
+}
+
+// taskCursor is where a page of tasks/list begins: after this task.
+type taskCursor struct {
+	Principal v1alpha1.Identity `json:"principal"`
+	Namespace string            `json:"namespace"`
+	Created   int64             `json:"created"`
+	Name      string            `json:"name"`
+}
+
+const sealTasks = "tasks/list"
+
+// serveLegacyList answers tasks/list with the caller's own tasks, the newest first: what is made while a client pages comes
+// before the pages that it has yet to see.
+func (e *Endpoint) serveLegacyList(x *exchange) {
+	after, failure := openCursor[taskCursor](e, x, sealTasks)
+	if failure == nil && after != nil && (after.Principal != x.principal.Identity || after.Namespace != x.namespace) {
+		failure = invalidCursor()
+	}
+	if failure != nil {
+		x.fail(failure)
+		return
+	}
+	owned := e.Store.Owned(x.namespace, x.principal.Identity)
+	order := func(created int64, name string, other *v1alpha1.McpTask) int {
+		if at := other.CreationTimestamp.Unix(); at != created {
+			return int(max(min(at-created, 1), -1))
+		}
+		return strings.Compare(name, other.Name)
+	}
+	slices.SortFunc(owned, func(a, b *v1alpha1.McpTask) int { return order(a.CreationTimestamp.Unix(), a.Name, b) })
+	if after != nil {
+		first, _ := slices.BinarySearchFunc(owned, after, func(task *v1alpha1.McpTask, c *taskCursor) int {
+			if order(c.Created, c.Name, task) >= 0 { // the cursor's own task, or one before it
+				return -1
+			}
+			return 1
+		})
+		owned = owned[first:]
+	}
+	var next string
+	if len(owned) > taskPage {
+		owned = owned[:taskPage]
+		last := owned[taskPage-1]
+		var err error
+		if next, err = e.Keys.Seal(sealTasks, taskCursor{x.principal.Identity, x.namespace, last.CreationTimestamp.Unix(), last.Name}, cursorLife); err != nil {
+			x.fail(e.internal(x, err))
+			return
+		}
+	}
+	var page []*wire.LegacyTask
+	for _, task := range owned {
+		shown, err := e.legacyTask(x, task)
+		if err != nil {
+			x.fail(e.internal(x, err))
+			return
+		}
+		page = append(page, shown)
+	}
+	result, err := wire.TaskList(page, next)
+	if err != nil {
+		x.fail(e.internal(x, err))
+		return
+	}
+	x.result(result)
+}
+
+// openCursor reads the cursor of a list; nil where there is none.
+func openCursor[T any](e *Endpoint, x *exchange, purpose string) (*T, *wire.Error) {
+	raw := x.request.Params.Cursor
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	cursor := new(T)
+	text, ok := wire.Text(raw)
+	if !ok || e.Keys.Open(purpose, text, cursor) != nil {
+		return nil, invalidCursor()
+	}
+	return cursor, nil
+}
+
+func invalidCursor() *wire.Error {
+	return wire.InvalidParams("params.cursor: was not given by this list, or is too old; begin anew without it")
+}

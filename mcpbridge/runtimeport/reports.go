@@ -1,0 +1,60 @@
+package runtimeport
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/mcptask/mcptask/mcpbridge/runtimeport/report"
+)
+
+// stored is the answer to a report: the sequence of the Pod's report that counts.
+type stored struct {
+	Sequence int64 `json:"sequence"`
+}
+
+// takeReport answers once the API server has the report, or a newer one of the same Pod.
+func (p *Port) takeReport(x *exchange) (any, error) {
+	text, err := read(x)
+	if err != nil {
+		return nil, err
+	}
+	told, err := report.Read(text)
+	if err != nil {
+		return nil, asRefusal(err)
+	}
+	told.PodUID = x.pod.PodUID
+	v := p.writer.submit(x.http.Context(), x.task, told)
+	if v.err != nil {
+		return nil, asRefusal(v.err)
+	}
+	p.metrics.reports.WithLabelValues(v.outcome).Inc()
+	return stored{v.sequence}, nil
+}
+
+func read(x *exchange) ([]byte, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(x.w, x.http.Body, report.MaxBytes))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &refusal{http.StatusRequestEntityTooLarge, "too_large", "the report is larger than 512 KiB", ""}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &refusal{http.StatusRequestTimeout, "body", "the report did not arrive in time", ""}
+	case err != nil:
+		return nil, &refusal{http.StatusBadRequest, "body", "the report could not be read", ""}
+	}
+	// From here on the connection is only watched for the caller's leaving.
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+	return text, nil
+}
+
+// asRefusal tells a caller what is wrong with its report.
+func asRefusal(err error) error {
+	var fault *report.Fault
+	if errors.As(err, &fault) {
+		return &refusal{http.StatusUnprocessableEntity, "invalid", fault.Error(), ""}
+	}
+	return err
+}

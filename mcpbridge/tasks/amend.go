@@ -1,0 +1,92 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// maxReports is how many reports the definition of a task lets stand in its status.
+const maxReports = 64
+
+// amending is how often, and how fast, a write is tried that others come before: about a second in all.
+var amending = wait.Backoff{Steps: 8, Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.5}
+
+// Report implements API.
+func (c Client) Report(ctx context.Context, key types.NamespacedName, reports func(*v1alpha1.McpTask) ([]v1alpha1.RuntimeReport, error)) (*v1alpha1.McpTask, error) {
+	write := func(task *v1alpha1.McpTask, patch client.Patch) error {
+		return c.Client.Status().Patch(ctx, task, patch)
+	}
+	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) (map[string]any, error) {
+		news, err := reports(stored)
+		if err != nil || len(news) == 0 {
+			return nil, err
+		}
+		all := slices.Clone(stored.Status.Runtime)
+		for _, report := range news {
+			of := func(r v1alpha1.RuntimeReport) bool { return r.PodUID == report.PodUID }
+			if i := slices.IndexFunc(all, of); i >= 0 {
+				all[i] = report
+			} else {
+				all = append(all, report)
+			}
+		}
+		if len(all) > maxReports { // the controller remembers as many Pods, the newest ones
+			all = slices.DeleteFunc(all, func(r v1alpha1.RuntimeReport) bool { return !slices.Contains(stored.Status.PodUIDs, r.PodUID) })
+		}
+		return map[string]any{"status": map[string]any{"runtime": all}}, nil
+	})
+}
+
+// Answer implements API.
+func (c Client) Answer(ctx context.Context, key types.NamespacedName, answers func(*v1alpha1.McpTask) []v1alpha1.InputResponse) (*v1alpha1.McpTask, error) {
+	write := func(task *v1alpha1.McpTask, patch client.Patch) error { return c.Client.Patch(ctx, task, patch) }
+	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) (map[string]any, error) {
+		all := slices.Clone(stored.Spec.InputResponses)
+		for _, answer := range answers(stored) {
+			if !slices.ContainsFunc(all, func(r v1alpha1.InputResponse) bool { return r.Key == answer.Key }) {
+				all = append(all, answer)
+			}
+		}
+		if len(all) == len(stored.Spec.InputResponses) {
+			return nil, nil
+		}
+		return map[string]any{"spec": map[string]any{"inputResponses": all}}, nil
+	})
+}
+
+// amend writes a change that was decided from the stored task, provided that the task is still the same; else it is
+// read and decided again. The task is read from the API server: what a replica remembers lacks parts that a list which
+// is written whole must have.
+func (c Client) amend(ctx context.Context, key types.NamespacedName, write func(*v1alpha1.McpTask, client.Patch) error,
+	change func(stored *v1alpha1.McpTask) (map[string]any, error)) (*v1alpha1.McpTask, error) {
+	var task *v1alpha1.McpTask
+	err := retry.RetryOnConflict(amending, func() (err error) {
+		if task, err = c.Get(ctx, key); err != nil {
+			return err
+		}
+		patch, err := change(task)
+		if err != nil || patch == nil {
+			return err
+		}
+		patch["metadata"] = map[string]any{"resourceVersion": task.ResourceVersion}
+		raw, err := json.Marshal(patch)
+		if err != nil {
+			return fmt.Errorf("patch of task %s: %w", key, err)
+		}
+		return write(task, client.RawPatch(types.MergePatchType, raw))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return task, nil
+}
