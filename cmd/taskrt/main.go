@@ -41,6 +41,7 @@ func run(args []string) int {
 func sidecar(args []string) error {
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(24 << 20)
+	syscall.Umask(0o022) // every user id of the Pod must find the socket and the program
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	tokenFile := flags.String("token-file", "/var/run/mcptask/token", "the Pod's token for the bridge")
 	if err := flags.Parse(args); err != nil {

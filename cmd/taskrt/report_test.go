@@ -214,7 +214,12 @@ func TestWithoutSidecar(t *testing.T) {
 func TestAnyUserMayUseTheSocket(t *testing.T) {
 	t.Parallel()
 	p := newPod(t, fakeport.New(t))
-	p.sidecar()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start("/bin/sh", "-c", `umask 077; exec "$@"`, "sh", self, "serve", "--token-file", p.port.TokenFile)
+	p.start(self, "ready").want(0, "", "")
 	for path, want := range map[string]os.FileMode{"run/task.sock": 0o666, "bin/task": 0o755, "run": 0o755, "bin": 0o755} {
 		info, err := os.Stat(p.path(path))
 		if err != nil {

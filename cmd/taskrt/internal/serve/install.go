@@ -24,8 +24,7 @@ func install(path string) error {
 	if err := copyFile(self, next); err != nil {
 		return fmt.Errorf("install %s: %w", path, err)
 	}
-	// The process' umask must not decide who may run it.
-	if err := errors.Join(os.Chmod(next, 0o755), os.Rename(next, path)); err != nil {
+	if err := os.Rename(next, path); err != nil {
 		return fmt.Errorf("install %s: %w", path, err)
 	}
 	return nil
