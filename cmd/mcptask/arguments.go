@@ -20,18 +20,18 @@ func objectArgument(text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// pair is a NAME=VALUE of --arg.
+// pair is a NAME=VALUE of a flag.
 type pair struct{ name, value string }
 
-func readPairs(texts []string) ([]pair, error) {
+func readPairs(flag string, texts []string) ([]pair, error) {
 	pairs := []pair{}
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, usagef("--arg %q is not NAME=VALUE", text)
+			return nil, usagef("%s %q is not NAME=VALUE", flag, text)
 		}
 		if slices.ContainsFunc(pairs, func(p pair) bool { return p.name == name }) {
-			return nil, usagef("--arg %s is given twice", name)
+			return nil, usagef("%s %s is given twice", flag, name)
 		}
 		pairs = append(pairs, pair{name, value})
 	}

@@ -53,7 +53,7 @@ With --no-tasks the server is asked to keep the call open until there is a resul
 
 func (p *program) call(ctx context.Context, c *call, args []string) error {
 	var arguments json.RawMessage
-	pairs, err := readPairs(c.arguments)
+	pairs, err := readPairs("--arg", c.arguments)
 	if len(args) == 2 && err == nil {
 		arguments, err = objectArgument(args[1])
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -113,8 +114,14 @@ func writeTask(w io.Writer, task *mcpclient.Task) error {
 	if task.TTLMs != nil {
 		line("Kept until", stamp(task.CreatedAt.Add(time.Duration(*task.TTLMs)*time.Millisecond)))
 	}
-	for key, question := range task.InputRequests {
-		line("Question "+key, question.Method+" "+string(question.Params))
+	for _, key := range slices.Sorted(maps.Keys(task.InputRequests)) {
+		question := task.InputRequests[key]
+		var asked form
+		if err := json.Unmarshal(question.Params, &asked); err != nil {
+			line("Question "+key, question.Method+" "+string(question.Params))
+			continue
+		}
+		line("Question "+key, asked.words())
 	}
 	if task.Error != nil {
 		line("Error", task.Error.Error())

@@ -69,7 +69,7 @@ func (p *program) command() *cobra.Command {
 		return usagef("%v; see %s --help", err, cmd.CommandPath())
 	})
 	p.where.addFlags(root.PersistentFlags())
-	root.AddCommand(p.toolsCommand(), p.callCommand(), p.getCommand(), p.waitCommand(), p.watchCommand(), p.cancelCommand())
+	root.AddCommand(p.toolsCommand(), p.callCommand(), p.getCommand(), p.waitCommand(), p.watchCommand(), p.answerCommand(), p.cancelCommand())
 	return root
 }
 

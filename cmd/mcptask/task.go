@@ -99,9 +99,10 @@ func (p *program) wait(ctx context.Context, connection *connection, id string, w
 // advice says what can be done with a task that goes on.
 func (p *program) advice(id string) string {
 	id = oneLine(id)
-	return fmt.Sprintf(`Wait for its result, look at it, or end it:
+	return fmt.Sprintf(`Wait for its result, look at it, answer what it asks, or end it:
   %[1]s wait %[2]s%[3]s
   %[1]s get %[2]s%[3]s
+  %[1]s answer %[2]s%[3]s
   %[1]s cancel %[2]s%[3]s
 `, p.name, id, p.flags)
 }

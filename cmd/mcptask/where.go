@@ -75,9 +75,11 @@ func (p *program) connect(ctx context.Context, tasks bool) (*connection, error) 
 	if w.audience != "" {
 		p.audience = w.audience
 	}
-	c.Client = mcpclient.New(endpoint, mcpclient.Options{
-		Token: p.token(ctx, cluster, p.audience), HTTPClient: httpClient, Tasks: tasks, Version: version,
-	})
+	options := mcpclient.Options{Token: p.token(ctx, cluster, p.audience), HTTPClient: httpClient, Tasks: tasks, Version: version}
+	if tasks { // a task's questions are shown, and answered with "answer"
+		options.Capabilities = map[string]any{"elicitation": map[string]any{"form": struct{}{}, "url": struct{}{}}}
+	}
+	c.Client = mcpclient.New(endpoint, options)
 	return c, nil
 }
 

@@ -25,6 +25,7 @@ type Request struct {
 		Cursor        string          `json:"cursor"`
 		Arguments     json.RawMessage `json:"arguments"`
 		Notifications json.RawMessage `json:"notifications"`
+		Responses     json.RawMessage `json:"inputResponses"`
 		Meta          struct {
 			Version       string          `json:"io.modelcontextprotocol/protocolVersion"`
 			Capabilities  json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
