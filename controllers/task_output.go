@@ -83,7 +83,11 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 	if err != nil {
 		return nil, err
 	}
-	return results.Undelivered(log, pod.UID), nil
+	left, err := results.Undelivered(log, pod.UID)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "the task ends without it")
+	}
+	return left, nil
 }
 
 // readLog reads the log of a container that has ended. The error says to try again; a log that stays out of reach is empty.

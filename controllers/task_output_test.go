@@ -130,7 +130,7 @@ func TestWhatASidecarCouldNotDeliverIsInItsLog(t *testing.T) {
 	}
 	result := `{"sequence":4,"outcome":"result","result":{"content":[{"type":"text","text":"late"}]}}`
 	verdict, raw := outcome(t, withLogs(t, v1alpha1.ResultSourceAuto, line(result)), afterwards(v1alpha1.RuntimeReport{PodUID: "a", Sequence: 3}))
-	if verdict.State != v1alpha1.TaskCompleted || raw != `{"content":[{"type":"text","text":"late"}]}` {
+	if verdict.State != v1alpha1.TaskCompleted || raw != `{"content":[{"text":"late","type":"text"}]}` {
 		t.Errorf("%s/%s with %s", verdict.State, verdict.Reason, raw)
 	}
 	verdict, _ = outcome(t, withLogs(t, v1alpha1.ResultSourceAuto, line(`{"sequence":4,"outcome":"failed","error":{"code":17,"message":"no stock"}}`)), afterwards())

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -36,7 +38,7 @@ func Reported(out *decide.Output) (*v1alpha1.TaskResult, error) {
 			}
 		}
 	}
-	said, err := json.Marshal(textContent{Type: "text", Text: fmt.Sprintf("The tool handed over this result and then ended with exit code %d.", out.ExitCode)})
+	said, err := encode(textContent{Type: "text", Text: fmt.Sprintf("The tool handed over this result and then ended with exit code %d.", out.ExitCode)})
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +47,15 @@ func Reported(out *decide.Output) (*v1alpha1.TaskResult, error) {
 	}
 	meta[MetaExitCode] = json.RawMessage(fmt.Sprint(out.ExitCode))
 	for name, value := range map[string]any{"content": append(content, said), "_meta": meta, "isError": true} {
-		if fields[name], err = json.Marshal(value); err != nil {
+		if fields[name], err = encode(value); err != nil {
 			return nil, err
 		}
 	}
-	raw, err := json.Marshal(fields)
+	raw, err := encode(fields)
 	if err != nil {
 		return nil, err
 	}
-	result.Inline = &runtime.RawExtension{Raw: raw}
+	hash := sha256.Sum256(raw)
+	result.Inline, result.SHA256 = &runtime.RawExtension{Raw: raw}, hex.EncodeToString(hash[:])
 	return result, nil
 }

@@ -125,14 +125,23 @@ func (b *builder) render(text string) []byte {
 			r.Content = append(r.Content, textContent{Type: "text", Text: t})
 		}
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(r); err != nil {
+	raw, err := encode(r)
+	if err != nil {
 		// structuredContent was parsed before; nothing else here can fail to encode.
 		return []byte(`{"content":[]}`)
 	}
-	return bytes.TrimRight(out.Bytes(), "\n")
+	return raw
+}
+
+// encode is compact JSON in which no character is escaped that need not be.
+func encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }
 
 // lastObject finds the last line that is a JSON object, and what stands before and after it.

@@ -121,7 +121,10 @@ sort -s -k2,2 "$files/watch" | awk -v began="$began" '
   $2 != invoice {if (invoice) print ""; printf "%s", $2; invoice = $2; last = ""}
   state != last {printf "  %s", state; last = state}
   END {print ""}'
-kube get mcptasks -o custom-columns=TASK:.metadata.name,INVOICE:.spec.arguments.invoice,STATE:.status.state,REASON:.status.reason,AT:.status.stateName,ATTEMPTS:.status.usage.attempts
+
+heading "The tasks and their Jobs"
+kube get mcptasks -o custom-columns=TASK:.metadata.name,INVOICE:.spec.arguments.invoice,STATE:.status.state,REASON:.status.reason,AT:.status.stateName
+kube get jobs -o custom-columns=JOB:.metadata.name,SUCCEEDED:.status.succeeded,FAILED:.status.failed
 
 heading "What was paid"
 "${order[@]}" verify "${arguments[@]}"

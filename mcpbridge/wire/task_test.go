@@ -145,8 +145,8 @@ func TestErrorsHaveTheirStatusAndData(t *testing.T) {
 		`200 {"code":-32603,"message":"x"}`:                {Code: CodeInternalError, Message: "x"},
 		`200 {"code":7,"message":"x"}`:                     {Code: 7, Message: "x"},
 		`503 {"code":-32603,"message":"x"}`:                {Code: CodeInternalError, Message: "x", Status: 503},
-		`400 {"code":-32021,"message":"Missing required client capability: the extension io.modelcontextprotocol/tasks","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`: MissingTasksCapability(),
-		`400 {"code":-32022,"message":"Unsupported protocol version; supported: 2026-07-28","data":{"supported":["2026-07-28"],"requested":"1900-01-01"}}`:                                                    UnsupportedVersion("1900-01-01"),
+		`400 {"code":-32021,"message":"Missing required client capability: the extension io.modelcontextprotocol/tasks","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`:                                           MissingTasksCapability(),
+		`400 {"code":-32022,"message":"Unsupported protocol version; supported: 2026-07-28, and by initialize 2025-11-25, 2025-06-18, 2025-03-26","data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"requested":"1900-01-01"}}`: UnsupportedVersion("1900-01-01"),
 	} {
 		got := fmt.Sprintf("%d %s", e.HTTPStatus(), ErrorResponse(nil, e))
 		status, failure, _ := strings.Cut(want, " ")

@@ -41,6 +41,14 @@ func (c *Cluster) BridgePods(t testing.TB) []corev1.Pod {
 	return ready
 }
 
+// AwaitBridge waits until as many replicas of the bridge are ready as there should be.
+func (c *Cluster) AwaitBridge(t testing.TB) {
+	t.Helper()
+	if _, err := Run(context.Background(), "", "kubectl", "-n", SystemNamespace, "rollout", "status", "deployment", Release+"-bridge", "--timeout", "2m"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Replicas forwards a local port to each replica of the bridge and returns their URLs.
 func (c *Cluster) Replicas(t testing.TB) []string {
 	t.Helper()
@@ -120,7 +128,7 @@ func (c *Cluster) Balanced(t testing.TB, token string) string {
 		targets = append(targets, target)
 	}
 	var turn atomic.Int64
-	server := httptest.NewServer(&httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(targets[int(turn.Add(1))%len(targets)])
@@ -129,7 +137,13 @@ func (c *Cluster) Balanced(t testing.TB, token string) string {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
-	})
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A stream may begin before the proxy has looked for the end of the request's body. Then the server would close
+		// that body, and the proxy the stream.
+		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1 always can
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	return server.URL
 }

@@ -32,7 +32,7 @@ func Key(task, invoice string) string { return task + "/" + invoice }
 // others: a payment of theirs that is still under way will be refused. Only then does a look at the payments tell for good
 // whether one was made, and only when there is none is one asked for, under the new claim.
 func (w *Work) pay(ctx context.Context, request Request, amount money.Amount) (*Result, error) {
-	if err := w.enter(ctx, StatePaying, 3, fmt.Sprintf("paying %s %s", amount, request.Currency)); err != nil {
+	if err := w.enter(ctx, StatePaying); err != nil {
 		return nil, err
 	}
 	longer, stop := Linger(ctx)
@@ -53,9 +53,9 @@ func (w *Work) pay(ctx context.Context, request Request, amount money.Amount) (*
 	}
 	if result.Status == Paid {
 		_ = w.hold(ctx) // a signal to stop comes too late: the payment is made
-		return result, w.enter(longer, StatePaid, steps, "paid")
+		return result, w.enter(longer, StatePaid)
 	}
-	return result, w.enter(longer, StateRejected, 3, result.Reason)
+	return result, w.enter(longer, StateRejected)
 }
 
 // round makes one claim and at most one payment. It ends in a result; in a fault, after which the next round finds out

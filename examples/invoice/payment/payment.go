@@ -27,9 +27,6 @@ const (
 	StateRejected           = "rejected"
 )
 
-// steps is how many steps the work has, for its progress.
-const steps = 4
-
 // Request is an invoice as the caller presents it.
 type Request struct {
 	Invoice, Vendor, Currency string
@@ -39,7 +36,6 @@ type Request struct {
 // Task is what the work tells its task, and asks through it.
 type Task interface {
 	State(ctx context.Context, name string) error
-	Progress(ctx context.Context, done, total int, message string) error
 	Ask(ctx context.Context, message string, schema, content any) (taskcli.Action, error)
 }
 
@@ -88,7 +84,7 @@ func (w *Work) Do(ctx context.Context, request Request) (*Result, error) {
 
 // validate holds the invoice against what the ERP knows.
 func (w *Work) validate(ctx context.Context, request Request) (*Result, error) {
-	if err := w.enter(ctx, StateValidating, 0, "checking the invoice at the ERP"); err != nil {
+	if err := w.enter(ctx, StateValidating); err != nil {
 		return nil, err
 	}
 	known, err := w.ERP.Invoice(ctx, request.Invoice)
@@ -106,7 +102,7 @@ func (w *Work) validate(ctx context.Context, request Request) (*Result, error) {
 	default:
 		return nil, w.hold(ctx)
 	}
-	if err := w.enter(ctx, StateRejected, 0, wrong); err != nil {
+	if err := w.enter(ctx, StateRejected); err != nil {
 		return nil, err
 	}
 	return &Result{Invoice: request.Invoice, Status: Rejected, Reason: wrong}, w.hold(ctx)
@@ -114,7 +110,7 @@ func (w *Work) validate(ctx context.Context, request Request) (*Result, error) {
 
 // approve asks a person. The question is made of the request alone, so that each attempt asks the same one.
 func (w *Work) approve(ctx context.Context, request Request) (*Result, error) {
-	if err := w.enter(ctx, StateAwaitingApproval, 1, "waiting for approval"); err != nil {
+	if err := w.enter(ctx, StateAwaitingApproval); err != nil {
 		return nil, err
 	}
 	var decision struct {
@@ -136,7 +132,7 @@ func (w *Work) approve(ctx context.Context, request Request) (*Result, error) {
 
 // decline ends the work without a payment.
 func (w *Work) decline(ctx context.Context, request Request, comment string) (*Result, error) {
-	if err := w.enter(ctx, StateDeclined, 1, "the payment was declined"); err != nil {
+	if err := w.enter(ctx, StateDeclined); err != nil {
 		return nil, err
 	}
 	return &Result{Invoice: request.Invoice, Status: Declined, Reason: comment}, w.hold(ctx)
@@ -144,7 +140,7 @@ func (w *Work) decline(ctx context.Context, request Request, comment string) (*R
 
 // reconcile finds the amount to pay. Where the ERP expects another one than the invoice says, a person chooses.
 func (w *Work) reconcile(ctx context.Context, request Request) (money.Amount, *Result, error) {
-	if err := w.enter(ctx, StateReconciling, 2, "comparing the amounts"); err != nil {
+	if err := w.enter(ctx, StateReconciling); err != nil {
 		return 0, nil, err
 	}
 	known, err := w.ERP.Invoice(ctx, request.Invoice)
@@ -157,7 +153,7 @@ func (w *Work) reconcile(ctx context.Context, request Request) (money.Amount, *R
 	if money.Apart(known.Amount, request.Amount) <= w.Tolerance {
 		return request.Amount, nil, nil
 	}
-	if err := w.enter(ctx, StateAwaitingCorrection, 2, "waiting for the right amount"); err != nil {
+	if err := w.enter(ctx, StateAwaitingCorrection); err != nil {
 		return 0, nil, err
 	}
 	var choice struct {
@@ -180,8 +176,8 @@ func (w *Work) reconcile(ctx context.Context, request Request) (money.Amount, *R
 }
 
 // enter shows where the work is. That it cannot be shown is no reason to stop.
-func (w *Work) enter(ctx context.Context, state string, done int, message string) error {
-	err := errors.Join(w.Task.State(ctx, state), w.Task.Progress(ctx, done, steps, message))
+func (w *Work) enter(ctx context.Context, state string) error {
+	err := w.Task.State(ctx, state)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

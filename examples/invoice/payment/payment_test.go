@@ -32,11 +32,7 @@ func (f *fakeTask) State(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.states = append(f.states, name)
-	return nil
-}
-
-func (f *fakeTask) Progress(context.Context, int, int, string) error {
-	return errors.New("nobody is there to see it")
+	return errors.New("nobody is there to see it") // which is no reason to stop
 }
 
 func (f *fakeTask) Ask(_ context.Context, message string, _, content any) (taskcli.Action, error) {

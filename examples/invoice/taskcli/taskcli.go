@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"strconv"
 	"strings"
 )
 
@@ -25,12 +24,6 @@ func New(command string) *Task { return &Task{command} }
 // State gives the name of where the work is.
 func (t *Task) State(ctx context.Context, name string) error {
 	_, err := t.run(ctx, nil, "state", name)
-	return err
-}
-
-// Progress says how many of how many steps are done.
-func (t *Task) Progress(ctx context.Context, done, total int, message string) error {
-	_, err := t.run(ctx, nil, "progress", strconv.Itoa(done), "--total", strconv.Itoa(total), message)
 	return err
 }
 

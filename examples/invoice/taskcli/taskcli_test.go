@@ -70,10 +70,9 @@ func command(t *testing.T, does string) (*Task, func() []string) {
 
 func TestCommandLines(t *testing.T) {
 	for want, do := range map[string]func(context.Context, *Task) error{
-		"state paying":                    func(ctx context.Context, task *Task) error { return task.State(ctx, "paying") },
-		"progress 1 --total 4 on the way": func(ctx context.Context, task *Task) error { return task.Progress(ctx, 1, 4, "on the way") },
-		`result --json - {"n":1}`:         func(ctx context.Context, task *Task) error { return task.Result(ctx, map[string]int{"n": 1}) },
-		"cancelled":                       func(ctx context.Context, task *Task) error { return task.Cancelled(ctx) },
+		"state paying":            func(ctx context.Context, task *Task) error { return task.State(ctx, "paying") },
+		`result --json - {"n":1}`: func(ctx context.Context, task *Task) error { return task.Result(ctx, map[string]int{"n": 1}) },
+		"cancelled":               func(ctx context.Context, task *Task) error { return task.Cancelled(ctx) },
 	} {
 		task, given := command(t, "0 ")
 		if err := do(t.Context(), task); err != nil || strings.Join(given(), " ") != want {

@@ -1,7 +1,7 @@
 // @modelcontextprotocol/ext-tasks on @modelcontextprotocol/client, in the era that the input names.
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { createTaskSessionFromClient } from "@modelcontextprotocol/ext-tasks/client";
-import { answer, fault, input } from "./scenario.mjs";
+import { answer, fault, input, shown } from "./scenario.mjs";
 
 export const modern = input.era === "2026-07-28";
 
@@ -83,6 +83,6 @@ export async function follow(execution) {
     states,
     outcome: outcome.status,
     result: outcome.result,
-    error: outcome.error && { code: outcome.error.code, message: outcome.error.message, data: outcome.error.data },
+    error: outcome.error && shown(outcome.error),
   };
 }

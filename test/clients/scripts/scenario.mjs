@@ -31,9 +31,9 @@ export function dismissed() {
   return new Promise((resolve) => process.stdin.once("end", resolve));
 }
 
-// shown is an error as the test reads it.
+// shown is an error as the test reads it. Only an error of the server has a number for a code.
 export function shown(error) {
-  return { name: error.name, code: error.code, message: error.message, data: error.data };
+  return { code: Number.isInteger(error.code) ? error.code : 0, message: `${error.name}: ${error.message}`, data: error.data };
 }
 
 // run runs a scenario, prints what it saw, and lets it leave. leave is called when nothing counts any more.
