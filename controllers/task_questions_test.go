@@ -85,9 +85,9 @@ func TestEventsTellWhoAnsweredAndNotWhat(t *testing.T) {
 	}
 	want := []string{
 		"Normal QuestionAnswered ann@example.com answered old-1 through kubectl (accept)",
-		"Normal QuestionAsked the work asks new-1",
+		"Normal QuestionAsked the work asks new-1: Approve?",
 		"Normal QuestionAnswered somebody answered new-1 (no known action)",
-		"Normal QuestionAsked the work asks open-1",
+		"Normal QuestionAsked the work asks open-1: Approve?",
 	}
 	slices.Sort(got)
 	slices.Sort(want)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -85,6 +86,9 @@ func read(raw []byte, formats bool) (*Schema, error) {
 	sort.Slice(s.properties, func(i, j int) bool { return s.properties[i].Name < s.properties[j].Name })
 	return s, nil
 }
+
+// Requires says whether the root demands a property.
+func (s *Schema) Requires(name string) bool { return slices.Contains(s.compiled.Required, name) }
 
 // Properties are the properties of the root, by name.
 func (s *Schema) Properties() []Property { return s.properties }

@@ -14,7 +14,7 @@ func asking(in *Input) *Verdict {
 	var words []string
 	for i := range in.Pods {
 		for _, question := range in.open(&in.Pods[i]) {
-			words = append(words, message(question))
+			words = append(words, Message(question))
 		}
 	}
 	if len(words) == 0 {
@@ -58,8 +58,8 @@ func (in *Input) hasAsked(pod *corev1.Pod) bool {
 	return report != nil && len(report.InputRequests) > 0
 }
 
-// message is what a question says (2026-07-28, client/elicitation: params.message).
-func message(question *v1alpha1.InputRequest) string {
+// Message is what a question says (2026-07-28, client/elicitation: params.message).
+func Message(question *v1alpha1.InputRequest) string {
 	var params struct {
 		Message string `json:"message"`
 	}

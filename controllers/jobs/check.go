@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,9 @@ func Check(tool *v1alpha1.McpTool, r Runtime) *Fault {
 			return &Fault{v1alpha1.ReasonInvalidSchema, fmt.Errorf("spec.preflight[%d].schema %w", i, err)}
 		}
 	}
+	if faults := checkPreflight(tool, schema, spec.Child("preflight")); len(faults) > 0 {
+		return &Fault{v1alpha1.ReasonInvalidArguments, faults.ToAggregate()}
+	}
 	if err := schema.CheckNames(); err != nil {
 		return &Fault{v1alpha1.ReasonInvalidArguments, fmt.Errorf("spec.inputSchema: %w", err)}
 	}
@@ -54,6 +58,20 @@ func Check(tool *v1alpha1.McpTool, r Runtime) *Fault {
 		return &Fault{v1alpha1.ReasonInvalidArguments, faults.ToAggregate()}
 	}
 	return nil
+}
+
+// checkPreflight finds questions whose answers are no arguments of the tool, or without which nobody could call it.
+func checkPreflight(tool *v1alpha1.McpTool, schema *toolschema.Schema, at *field.Path) (faults field.ErrorList) {
+	for i, question := range tool.Spec.Preflight {
+		named := func(p toolschema.Property) bool { return p.Name == question.Name }
+		switch {
+		case !slices.ContainsFunc(schema.Properties(), named):
+			faults = append(faults, field.Invalid(at.Index(i).Child("name"), question.Name, "must be a property of inputSchema: the answer becomes that argument, an object"))
+		case schema.Requires(question.Name):
+			faults = append(faults, field.Invalid(at.Index(i).Child("name"), question.Name, "must not be among inputSchema's required properties: the caller is asked for it"))
+		}
+	}
+	return faults
 }
 
 // checkTemplate finds what a tool's template may not do. CEL rules of the definition refuse the rest at once.

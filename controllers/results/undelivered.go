@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcptask/mcptask/api/report"
 	"github.com/mcptask/mcptask/api/v1alpha1"
-	"github.com/mcptask/mcptask/mcpbridge/runtimeport/report"
 )
 
 // reportKey is the key of the line in which a sidecar leaves what it may not have delivered: {"mcptask.dev/report":{…}}.

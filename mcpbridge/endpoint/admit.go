@@ -177,9 +177,6 @@ func (e *Endpoint) read(x *exchange) *wire.Error {
 	}
 	request, failure := wire.ReadRequest(body)
 	x.request = request
-	if e.Others != nil {
-		x.body = body
-	}
 	return failure
 }
 

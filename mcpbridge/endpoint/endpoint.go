@@ -51,11 +51,8 @@ type Config struct {
 	Authenticator auth.Authenticator
 	Store         *tasks.Store
 	API           tasks.API
-	// Others serves what sessions of the older revisions ask for and the bridge itself does not have: other methods, other
-	// tools, and the responses to other requests than its own. There is nothing of it when it is nil.
-	Others  http.Handler
-	Log     *slog.Logger
-	Metrics *Metrics
+	Log           *slog.Logger
+	Metrics       *Metrics
 }
 
 // Endpoint serves MCP over HTTP.
@@ -168,8 +165,6 @@ type exchange struct {
 	session *session
 	// streaming says that the answer has begun as a stream of events that the exchange itself writes.
 	streaming bool
-	// body as it came, where somebody else may have to read it.
-	body []byte
 	// task is the caller's own task that the request is about, where its method's rule asks for one.
 	task *v1alpha1.McpTask
 	// stream is the answer of a method that the SDK serves.

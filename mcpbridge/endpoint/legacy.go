@@ -1,9 +1,7 @@
 package endpoint
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -48,8 +46,6 @@ var (
 	streamRule = rule{anySession, noName, namespaceOnly, (*Endpoint).serveLegacyStream}
 	// responseRule is for a client's response to a question.
 	responseRule = rule{anySession, noName, ownTask, (*Endpoint).serveResponse}
-	// othersRule is for what the bridge does not have and hands on.
-	othersRule = rule{anySession, noName, namespaceOnly, (*Endpoint).serveOthers}
 )
 
 // admitLegacy checks a request of an older revision that is known to come from somebody.
@@ -74,14 +70,10 @@ func (e *Endpoint) admitLegacy(x *exchange) (rule, *wire.Error) {
 		return rule{}, wire.HeaderMismatch("the header MCP-Protocol-Version does not match params._meta." + wire.MetaProtocolVersion)
 	}
 	rule, ok := e.legacyRules[r.Method]
-	switch {
-	case ok:
-		x.label = r.Method
-	case e.Others != nil:
-		rule = othersRule
-	default:
+	if !ok {
 		return rule, wire.MethodNotFound()
 	}
+	x.label = r.Method
 	if invalid != nil {
 		return rule, invalid
 	}
@@ -121,13 +113,6 @@ func (e *Endpoint) serveInitialize(x *exchange) {
 }
 
 func (e *Endpoint) servePing(x *exchange) { x.result([]byte(`{}`)) }
-
-// serveOthers hands on, as it came, what the bridge itself does not have.
-func (e *Endpoint) serveOthers(x *exchange) {
-	request := x.http.Clone(x.http.Context())
-	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(x.body)), int64(len(x.body))
-	e.Others.ServeHTTP(x.w, request)
-}
 
 // restarting says that a wait ends because the bridge does.
 func restarting(task string) *wire.Error {

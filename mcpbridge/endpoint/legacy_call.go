@@ -67,10 +67,6 @@ func (e *Endpoint) serveLegacyCall(x *exchange) {
 	e.calls.Add(1)
 	defer e.calls.Done()
 	tool, ok := e.calledTool(x)
-	if !ok && e.Others != nil {
-		e.serveOthers(x)
-		return
-	}
 	if !ok {
 		name, _ := wire.Text(x.request.Params.Name)
 		x.fail(wire.InvalidParams("Unknown tool: " + clipName(name)))

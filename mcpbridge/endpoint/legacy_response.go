@@ -12,17 +12,13 @@ import (
 // take the answer.
 func (e *Endpoint) admitResponse(x *exchange) (rule, *wire.Error) {
 	task, _, ok := wire.ReadQuestionID(x.request.Response.ID)
-	switch {
-	case ok:
-		x.request.Params.TaskID = json.RawMessage(strconv.Quote(task))
-	case e.Others != nil:
-		return e.admitUnder(othersRule, x)
-	default:
+	if !ok {
 		if failure := e.checkSession(x, anySession); failure != nil {
 			return rule{}, failure
 		}
 		return rule{}, status(http.StatusBadRequest, "this server has sent no request with this id")
 	}
+	x.request.Params.TaskID = json.RawMessage(strconv.Quote(task))
 	admitted, failure := e.admitUnder(responseRule, x)
 	return admitted, refusedResponse(failure)
 }

@@ -1,15 +1,11 @@
 package endpoint
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/mcptest"
 )
@@ -260,37 +256,4 @@ func TestTheStreamEndsWithTheServerAndWithTheCredentials(t *testing.T) {
 	stream = f.legacySession(t, nil).Listen(t)
 	source.answer.Store(&auth.ErrRefused)
 	stream.End(patience)
-}
-
-// Others stands for an SDK's server beside the bridge.
-func TestWhatTheBridgeDoesNotHaveIsHandedOn(t *testing.T) {
-	f := newFixture(t, func(c *Config) {
-		c.Others = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, body)
-		})
-	})
-	f.offer("tool", nil)
-	s := f.legacySession(t, nil)
-	for method, params := range map[string]map[string]any{"prompts/list": {"a": 1}, "tools/call": {"name": "fixture"}} {
-		response := s.Call(t, method, params)
-		var handed struct {
-			Method string
-			Params map[string]any
-		}
-		if err := json.Unmarshal(response.Result, &handed); err != nil || handed.Method != method || len(handed.Params) != 1 {
-			t.Errorf("%s arrives as %s", method, response.Raw)
-		}
-	}
-	if response := s.Respond(t, json.RawMessage(`7`), map[string]any{}, nil); !strings.Contains(response.Raw, `"id":7`) {
-		t.Errorf("a response arrives as %s", response.Raw)
-	}
-	nobody := *s
-	nobody.ID = ""
-	refusesWithoutID(t, nobody.Call(t, "prompts/list", nil), 400, "missing")
-	refusesWithoutID(t, nobody.Respond(t, json.RawMessage(`7`), map[string]any{}, nil), 400, "missing")
-	if id := asTask(t, s, "tool"); !v1alpha1.ValidTaskID(id) {
-		t.Errorf("the bridge's own tool gave %q", id)
-	}
-	failsWith(t, f.alice.Call(t, "prompts/list", nil), -32601, 404, "Method not found")
 }

@@ -103,7 +103,7 @@ func refusesWithoutID(t *testing.T, response *mcptest.Response, status int, word
 
 func TestNoLegacyMethodIsWithoutRules(t *testing.T) {
 	all := legacyMethods()
-	all["GET"], all["a response"], all["others"] = streamRule, responseRule, othersRule
+	all["GET"], all["a response"] = streamRule, responseRule
 	for method, rule := range all {
 		fields := reflect.ValueOf(rule)
 		for i := range fields.NumField() {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -26,6 +27,8 @@ type callState struct {
 	Namespace string            `json:"namespace"`
 	Tool      string            `json:"tool"`
 	Arguments string            `json:"arguments"` // their digest
+	// Nonce makes each state another: clients tell rounds apart by it.
+	Nonce string `json:"nonce"`
 	// Task that the call waits for, once there is one.
 	Task string `json:"task,omitempty"`
 	// Answers to the questions before the task, by the name of the argument that each becomes.
@@ -77,6 +80,7 @@ func (e *Endpoint) readState(x *exchange, tool *tools.Tool) (*callState, *wire.E
 
 // inputRequired answers a call with questions, and with the state that its next try brings back.
 func (e *Endpoint) inputRequired(x *exchange, state *callState, questions map[string]wire.InputPrompt) (*answer, *wire.Error) {
+	state.Nonce = rand.Text()
 	sealed, err := e.Keys.Seal(sealState, state, stateLife)
 	if err != nil {
 		return nil, e.internal(x, err)

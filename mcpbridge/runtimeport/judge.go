@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcptask/mcptask/api/report"
 	"github.com/mcptask/mcptask/api/v1alpha1"
-	"github.com/mcptask/mcptask/mcpbridge/runtimeport/report"
 )
 
 // maxReportsBytes bounds what the Pods of one task may have told at one time: what the API server stores of a task is

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/mcptask/mcptask/mcpbridge/runtimeport/report"
+	"github.com/mcptask/mcptask/api/report"
 )
 
 // stored is the answer to a report: the sequence of the Pod's report that counts.

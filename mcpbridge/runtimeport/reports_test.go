@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcptask/mcptask/api/report"
 	"github.com/mcptask/mcptask/api/v1alpha1"
-	"github.com/mcptask/mcptask/mcpbridge/runtimeport/report"
 )
 
 func put(t testing.TB, p *Port, key types.NamespacedName, pod, body string) got {

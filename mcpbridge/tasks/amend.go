@@ -26,7 +26,7 @@ func (c Client) Report(ctx context.Context, key types.NamespacedName, reports fu
 	write := func(task *v1alpha1.McpTask, patch client.Patch) error {
 		return c.Client.Status().Patch(ctx, task, patch)
 	}
-	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) (map[string]any, error) {
+	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) ([]operation, error) {
 		news, err := reports(stored)
 		if err != nil || len(news) == 0 {
 			return nil, err
@@ -43,14 +43,14 @@ func (c Client) Report(ctx context.Context, key types.NamespacedName, reports fu
 		if len(all) > maxReports { // the controller remembers as many Pods, the newest ones
 			all = slices.DeleteFunc(all, func(r v1alpha1.RuntimeReport) bool { return !slices.Contains(stored.Status.PodUIDs, r.PodUID) })
 		}
-		return map[string]any{"status": map[string]any{"runtime": all}}, nil
+		return []operation{{"add", "/status/runtime", all}}, nil
 	})
 }
 
 // Answer implements API.
 func (c Client) Answer(ctx context.Context, key types.NamespacedName, answers func(*v1alpha1.McpTask) []v1alpha1.InputResponse) (*v1alpha1.McpTask, error) {
 	write := func(task *v1alpha1.McpTask, patch client.Patch) error { return c.Client.Patch(ctx, task, patch) }
-	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) (map[string]any, error) {
+	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) ([]operation, error) {
 		all := slices.Clone(stored.Spec.InputResponses)
 		for _, answer := range answers(stored) {
 			if !slices.ContainsFunc(all, func(r v1alpha1.InputResponse) bool { return r.Key == answer.Key }) {
@@ -60,15 +60,22 @@ func (c Client) Answer(ctx context.Context, key types.NamespacedName, answers fu
 		if len(all) == len(stored.Spec.InputResponses) {
 			return nil, nil
 		}
-		return map[string]any{"spec": map[string]any{"inputResponses": all}}, nil
+		return []operation{{"add", "/spec/inputResponses", all}}, nil
 	})
+}
+
+// operation is one of a JSON patch (RFC 6902). To a merge patch a null in somebody's answer or result would mean "remove this".
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
 }
 
 // amend writes a change that was decided from the stored task, provided that the task is still the same; else it is
 // read and decided again. The task is read from the API server: what a replica remembers lacks parts that a list which
 // is written whole must have.
 func (c Client) amend(ctx context.Context, key types.NamespacedName, write func(*v1alpha1.McpTask, client.Patch) error,
-	change func(stored *v1alpha1.McpTask) (map[string]any, error)) (*v1alpha1.McpTask, error) {
+	change func(stored *v1alpha1.McpTask) ([]operation, error)) (*v1alpha1.McpTask, error) {
 	var task *v1alpha1.McpTask
 	err := retry.RetryOnConflict(amending, func() (err error) {
 		if task, err = c.Get(ctx, key); err != nil {
@@ -78,12 +85,12 @@ func (c Client) amend(ctx context.Context, key types.NamespacedName, write func(
 		if err != nil || patch == nil {
 			return err
 		}
-		patch["metadata"] = map[string]any{"resourceVersion": task.ResourceVersion}
-		raw, err := json.Marshal(patch)
+		// Another version in the place of the task's own is a conflict.
+		raw, err := json.Marshal(append([]operation{{"replace", "/metadata/resourceVersion", task.ResourceVersion}}, patch...))
 		if err != nil {
 			return fmt.Errorf("patch of task %s: %w", key, err)
 		}
-		return write(task, client.RawPatch(types.MergePatchType, raw))
+		return write(task, client.RawPatch(types.JSONPatchType, raw))
 	})
 	if err != nil {
 		return nil, err

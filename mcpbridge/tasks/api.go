@@ -54,10 +54,10 @@ func (c Client) Create(ctx context.Context, task *v1alpha1.McpTask) (*v1alpha1.M
 // Cancel implements API.
 func (c Client) Cancel(ctx context.Context, key types.NamespacedName, request v1alpha1.CancelRequest) (*v1alpha1.McpTask, error) {
 	write := func(task *v1alpha1.McpTask, patch client.Patch) error { return c.Client.Patch(ctx, task, patch) }
-	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) (map[string]any, error) {
+	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) ([]operation, error) {
 		if stored.Spec.Cancel != nil || stored.Status.State.Terminal() {
 			return nil, nil
 		}
-		return map[string]any{"spec": map[string]any{"cancel": request}}, nil
+		return []operation{{"add", "/spec/cancel", request}}, nil
 	})
 }

@@ -125,3 +125,27 @@ func TestOnlyTheSessionWithTheHandleIsAsked(t *testing.T) {
 	}
 	s.checkAnswers(t, s.one(t), 1)
 }
+
+// What a tool asks before its task exists is answered with the call itself. Older clients have no such way: they are told
+// which argument is missing.
+func TestQuestionBeforeThereIsATask(t *testing.T) {
+	s := newSite(t, "greet")
+	answers := input{"What is your name?": input{"action": "accept", "content": input{"name": "Alice"}}}
+	for _, c := range []caller{{extModern, "call"}, {plainModern, "call"}, {plainLegacy, "call"}, {sdkLegacy, "call"}} {
+		t.Run(c.name, func(t *testing.T) {
+			saw := c.call(t, s.url, input{"tool": "greet", "answers": answers})
+			if c.era == legacy {
+				if saw.Error == nil || saw.Error.Code != -32602 || !strings.Contains(saw.Error.Message, "user_name") {
+					t.Errorf("got %+v", saw)
+				}
+				return
+			}
+			if len(saw.Asked) != 1 || saw.Result == nil || saw.Result.IsError || !strings.Contains(saw.Result.text(), "Alice") {
+				t.Errorf("got %+v", saw)
+			}
+			if saw.Kind == "task" && saw.Asked[0].Delivery != "request-retry" {
+				t.Errorf("asked by %s", saw.Asked[0].Delivery)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ package clients
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -108,6 +109,22 @@ func TestSilence(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nothing", func(t *testing.T) {
+		t.Parallel()
+		at, err := url.Parse(proxied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent, err := net.Dial("tcp", at.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		began := time.Now()
+		if _, err := silent.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) < 19*time.Second {
+			t.Errorf("the proxy lets go of it after %s: %v", time.Since(began), err)
+		}
+	})
 	t.Run("tasks/result of "+sdkLegacy.name, func(t *testing.T) {
 		t.Parallel()
 		made := extLegacy.run(t, s.url, "start", input{"tool": "compute", "arguments": work})

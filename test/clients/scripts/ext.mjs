@@ -11,8 +11,9 @@ const capabilities = { elicitation: { form: {} }, extensions: { "io.modelcontext
 
 export async function connect(leave) {
   const client = new Client(clientInfo, { capabilities, versionNegotiation: { mode: modern ? "auto" : "legacy" } });
-  client.onerror = fault;
-  await client.connect(new StreamableHTTPClientTransport(new URL(input.url)));
+  const transport = new StreamableHTTPClientTransport(new URL(input.url));
+  client.onerror = complaints(transport);
+  await client.connect(transport);
   leave(() => client.close());
   if (client.getNegotiatedProtocolVersion() !== input.era) throw new Error(`negotiated ${client.getNegotiatedProtocolVersion()}`);
   const session = createTaskSessionFromClient(client, {
@@ -21,12 +22,27 @@ export async function connect(leave) {
     onInputRequest: async (request, context) =>
       answer(request.params, { delivery: context.delivery, scope: context.scope, taskId: context.taskId }),
     ...(modern && {
-      rawDispatch: dispatcher(client.transport),
+      rawDispatch: dispatcher(transport),
       v2RequestFraming: { protocolVersion: input.era, clientInfo, clientCapabilities: capabilities },
     }),
   });
   leave(() => session.close());
   return { client, session };
+}
+
+// complaints counts as faults what the client complains of. Not that requests are answered which it has given up: ext-tasks
+// gives up a poll on its way when a notification comes first.
+function complaints(transport) {
+  const givenUp = new Set();
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) => {
+    if (message.method === "notifications/cancelled") givenUp.add(message.params.requestId);
+    return send(message, options);
+  };
+  return (error) => {
+    const late = /unknown message ID: .*"id":(\d+)/.exec(error.message);
+    if (!late || !givenUp.has(Number(late[1]))) fault(error);
+  };
 }
 
 // dispatcher sends what ext-tasks gives it over the client's own transport, which writes the headers and reads the

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	sigsjson "sigs.k8s.io/json"
 
+	"github.com/mcptask/mcptask/api/report/fit"
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
-	"github.com/mcptask/mcptask/mcpbridge/runtimeport/fit"
 )
 
 // Outcomes of the work, as a Pod names them.
