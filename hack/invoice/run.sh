@@ -40,7 +40,8 @@ until_seen() {
 heading "A namespace with an ERP system, the tool pay_invoice, and an agent, which is a service account"
 kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f -
 kube create serviceaccount order-agent --dry-run=client -o yaml | kube apply -f -
-kube delete deployment/erp --ignore-not-found --cascade=foreground --wait # the new one begins with an empty record
+kube delete mcptasks --all # those of an earlier run
+kube delete deployment/erp --ignore-not-found --cascade=foreground # the new one begins with an empty record
 for file in examples/invoice/erp.yaml examples/invoice/tool.yaml; do
   sed "s#image: mcptask.dev/examples:dev#image: $image#" "$file" | kube apply -f -
 done
@@ -57,9 +58,8 @@ arguments=(--orders examples/invoice/orders.json --journal "$files/journal.json"
   --namespace "$namespace" --service-account order-agent --think "${THINK:-15s}" --seed "${SEED:-$RANDOM}")
 
 # What kubectl sees of the tasks, to be shown at the end.
-began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 kubectl -n "$namespace" get mcptasks --watch --no-headers \
-  -o custom-columns=CREATED:.metadata.creationTimestamp,INVOICE:.spec.arguments.invoice,STATE:.status.state,NAME:.status.stateName >"$files/watch" &
+  -o custom-columns=INVOICE:.spec.arguments.invoice,STATE:.status.state,NAME:.status.stateName >"$files/watch" &
 children+=($!)
 
 place() {
@@ -68,15 +68,22 @@ place() {
   children+=("$caller")
 }
 
-# task_in STATENAME prints the tasks of this run that are in a state.
-task_in() {
-  kube get mcptasks -o jsonpath='{range .items[*]}{.metadata.creationTimestamp} {.status.state} {.status.stateName} {.metadata.name}{"\n"}{end}' |
-    awk -v began="$began" -v name="$1" '$1 >= began && $2 != "completed" && $3 == name {print $4}' | head -n 1
+restart_caller() {
+  note "the caller is killed, and started again"
+  kill -KILL "$caller"
+  wait "$caller" 2>/dev/null || true
+  place
 }
 
-# paid prints the tasks that the ERP has recorded a payment of, apart from the one that is given.
+# task_in STATE STATENAME prints a task that is there.
+task_in() {
+  kube get mcptasks -o jsonpath='{range .items[*]}{.status.state} {.status.stateName} {.metadata.name}{"\n"}{end}' |
+    awk -v state="$1" -v name="$2" '$1 == state && $2 == name {print $3; exit}'
+}
+
+# paid prints a task that the ERP has recorded a payment of.
 paid() {
-  kubectl get --raw "/api/v1/namespaces/$namespace/services/erp:http/proxy/record" | grep -o '"key":"[^"/]*' | cut -d '"' -f 4 | grep -vFx "${1:-none}" | head -n 1
+  kubectl get --raw "/api/v1/namespaces/$namespace/services/erp:http/proxy/record" | grep -o '"key":"[^"/]*' | cut -d '"' -f 4 | head -n 1
 }
 
 kill_pods_of() {
@@ -93,32 +100,26 @@ heading "Six orders are placed at once, and people answer in any order"
 echo "TIME      ORDER    INVOICE   STATUS          MESSAGE"
 place
 if [[ -n $faults ]]; then
-  until_seen 120 task_in awaiting_approval >/dev/null
-  note "the caller is killed"
-  kill -KILL "$caller"
-  wait "$caller" 2>/dev/null || true
+  until_seen 120 task_in input_required awaiting_approval >/dev/null
   kill_system bridge
   kill_system controller
-  note "the caller is started again"
-  place
-  first=$(until_seen 180 paid)
-  kill_pods_of "$first" "the ERP has just recorded its payment"
-  second=$(until_seen 180 task_in paying)
-  kill_pods_of "$second" "it is about to pay, or has just paid"
+  restart_caller
+  asking=$(until_seen 120 task_in input_required awaiting_approval)
+  kill_pods_of "$asking" "its question is open"
+  payer=$(until_seen 180 paid)
+  kill_pods_of "$payer" "the ERP has just recorded its payment"
+  payer=$(until_seen 180 task_in working paying)
+  kill_pods_of "$payer" "it pays"
   kill_system bridge
-  note "the caller is killed"
-  kill -KILL "$caller"
-  wait "$caller" 2>/dev/null || true
-  note "the caller is started again"
-  place
+  restart_caller
 fi
 wait "$caller"
 
 heading "The states of each task, as kubectl saw them"
-sort -s -k2,2 "$files/watch" | awk -v began="$began" '
-  $1 < began || $3 == "<none>" {next}
-  {sub("<none>", "-", $4); state = $3 "/" $4}
-  $2 != invoice {if (invoice) print ""; printf "%s", $2; invoice = $2; last = ""}
+sort -s -k1,1 "$files/watch" | awk '
+  $2 == "<none>" {next}
+  {sub("<none>", "-", $3); state = $2 "/" $3}
+  $1 != invoice {if (invoice) print ""; printf "%s", $1; invoice = $1; last = ""}
   state != last {printf "  %s", state; last = state}
   END {print ""}'
 

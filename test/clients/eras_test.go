@@ -22,6 +22,7 @@ func TestTaskOfOneEraInTheOther(t *testing.T) {
 		{extLegacy, extModern, "resume"},
 	} {
 		t.Run(way.from.name+" to "+way.to.name, func(t *testing.T) {
+			t.Parallel()
 			made := way.from.run(t, s.url, "start", input{"tool": "compute", "arguments": input{"seconds": 2, "label": "across"}})
 			saw := way.to.run(t, s.url, way.what, input{"taskId": made.TaskID})
 			if saw.TaskID != made.TaskID || !strings.Contains(saw.Result.text(), "computed across in 2 s") || !slices.Contains(saw.States, "completed") {
@@ -41,6 +42,7 @@ func TestQuestionOfOneEraAnsweredInTheOther(t *testing.T) {
 		{extLegacy, extModern, "resume"},
 	} {
 		t.Run(way.from.name+" to "+way.to.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "confirm")
 			made := way.from.run(t, s.url, "start", input{"tool": "confirm", "arguments": input{"file": "notes.txt"}})
 			s.awaitStored(t, made.TaskID, v1alpha1.TaskInputRequired, v1alpha1.ReasonAwaitingInput)

@@ -15,6 +15,7 @@ func TestEndOfATaskIsTold(t *testing.T) {
 	s := newSite(t, "unhurried")
 	for _, c := range []shipped{extModern, extLegacy} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.run(t, s.url, "listen", input{"tool": "unhurried"})
 			if saw.Outcome != "completed" || !strings.Contains(saw.Result.text(), "computed unhurriedly") {
 				t.Errorf("got %+v", saw)
@@ -30,6 +31,7 @@ func TestEndOfATaskIsTold(t *testing.T) {
 func TestNewToolIsTold(t *testing.T) {
 	for _, c := range []shipped{plainModern, plainLegacy, sdkLegacy} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "compute")
 			client := c.start(t, s.url, "tools", nil)
 			client.ready()

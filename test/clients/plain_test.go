@@ -12,6 +12,7 @@ import (
 func TestCallerWithoutTasksWaits(t *testing.T) {
 	for _, c := range callersWithoutTasks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "compute")
 			saw := c.call(t, s.url, input{"tool": "compute", "arguments": input{"seconds": 1, "label": "plainly"}})
 			if saw.Error != nil || saw.Result.text() == "" || !strings.Contains(saw.Result.text(), "computed plainly in 1 s") {
@@ -26,6 +27,7 @@ func TestCallerWithoutTasksAndAToolThatIsATaskOrNothing(t *testing.T) {
 	s := newSite(t, "required")
 	for _, c := range callersWithoutTasks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.call(t, s.url, input{"tool": "required"})
 			code := int64(-32601)
 			if c.era == modern {
@@ -45,6 +47,7 @@ func TestProgressOfACall(t *testing.T) {
 	s := newSite(t, "steps")
 	for _, c := range callersWithoutTasks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.call(t, s.url, input{"tool": "steps", "progress": true})
 			if saw.Result == nil || saw.Result.IsError {
 				t.Errorf("got %+v", saw)

@@ -24,6 +24,7 @@ var callers = slices.Concat(callersWithTasks, callersWithoutTasks)
 func TestOneQuestion(t *testing.T) {
 	for _, c := range callers {
 		t.Run(c.name+" "+c.script, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "confirm")
 			saw := c.call(t, s.url, input{
 				"tool": "confirm", "arguments": input{"file": "notes.txt"}, "answers": input{deleteIt: accept},
@@ -53,6 +54,7 @@ func TestOneQuestion(t *testing.T) {
 func TestQuestionThatIsDeclined(t *testing.T) {
 	for _, c := range callers {
 		t.Run(c.name+" "+c.script, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "confirm")
 			saw := c.call(t, s.url, input{
 				"tool": "confirm", "arguments": input{"file": "notes.txt"}, "answers": input{deleteIt: decline},
@@ -80,6 +82,7 @@ func TestTwoQuestions(t *testing.T) {
 	}
 	for _, c := range callers {
 		t.Run(c.name+" "+c.script, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "register")
 			saw := c.call(t, s.url, input{"tool": "register", "answers": answers})
 			if len(saw.Asked) != 2 || saw.Result == nil || saw.Result.IsError || !strings.Contains(saw.Result.text(), "Alice") {
@@ -133,6 +136,7 @@ func TestQuestionBeforeThereIsATask(t *testing.T) {
 	answers := input{"What is your name?": input{"action": "accept", "content": input{"name": "Alice"}}}
 	for _, c := range []caller{{extModern, "call"}, {plainModern, "call"}, {plainLegacy, "call"}, {sdkLegacy, "call"}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.call(t, s.url, input{"tool": "greet", "answers": answers})
 			if c.era == legacy {
 				if saw.Error == nil || saw.Error.Code != -32602 || !strings.Contains(saw.Error.Message, "user_name") {

@@ -16,6 +16,7 @@ func TestHandlePollResult(t *testing.T) {
 	s := newSite(t, "compute")
 	for _, c := range callersWithTasks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.call(t, s.url, input{"tool": "compute", "arguments": input{"label": c.prefix, "seconds": 1}})
 			if saw.Kind != "task" || saw.Outcome != "completed" || !strings.Contains(saw.Result.text(), "computed "+c.prefix+" in 1 s") {
 				t.Errorf("got %+v", saw)
@@ -47,6 +48,7 @@ func TestToolThatFails(t *testing.T) {
 	s := newSite(t, "fails")
 	for _, c := range callersWithTasks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.call(t, s.url, input{"tool": "fails"})
 			s.awaitStored(t, saw.TaskID, v1alpha1.TaskCompleted, v1alpha1.ReasonToolError)
 			words := saw.Result.text()
@@ -79,6 +81,7 @@ func TestErrorThatTheWorkHandsOver(t *testing.T) {
 	s := newSite(t, "gives-up")
 	for _, c := range callersWithTasks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.call(t, s.url, input{"tool": "gives-up"})
 			if saw.Outcome != "failed" || saw.Result != nil || saw.Error == nil || !strings.Contains(saw.Error.Message, "the backend is away") {
 				t.Fatalf("got %+v", saw)
@@ -102,6 +105,7 @@ func TestCancel(t *testing.T) {
 	s := newSite(t, "compute")
 	for _, c := range callersWithTasks {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			saw := c.run(t, s.url, "cancel", input{"tool": "compute", "arguments": input{"seconds": 600}})
 			if saw.Outcome != "cancelled" {
 				t.Errorf("got %+v", saw)

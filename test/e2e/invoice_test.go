@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -253,6 +255,13 @@ func TestInvoicesArePaidOnceWhateverIsKilled(t *testing.T) {
 	cmd.Env = append(os.Environ(), "FAULTS=1", "INVOICE_NAMESPACE="+namespace, "EXAMPLES_IMAGE="+harness.ExamplesImage())
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Exactly one payment for each paid invoice, and none for the others.") {
-		t.Errorf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var jobs batchv1.JobList
+	if err := cluster.Client.List(t.Context(), &jobs, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(jobs.Items, func(job batchv1.Job) bool { return job.Status.Failed > 0 && job.Status.Succeeded == 1 }) {
+		t.Errorf("no Job needed a second attempt: nothing was killed\n%s", out)
 	}
 }

@@ -89,7 +89,7 @@ func TestAQuestionIsAnsweredOverMCP(t *testing.T) {
 	events := ""
 	harness.Eventually(t, time.Minute, "the Events say who answered", func(ctx context.Context) error {
 		var err error
-		events, err = harness.Run(ctx, "", "kubectl", "-n", namespace, "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.message}{note}{\"\\n\"}{end}")
+		events, err = harness.Run(ctx, "", "kubectl", "-n", namespace, "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.message}{\"\\n\"}{end}")
 		if err != nil {
 			return err
 		}

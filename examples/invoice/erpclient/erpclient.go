@@ -20,7 +20,7 @@ import (
 )
 
 // DefaultTimeout is how long one request may take.
-const DefaultTimeout = 3 * time.Second
+const DefaultTimeout = 5 * time.Second
 
 // pauses are those between tries: from 200 ms they double up to about 5 s.
 var pauses = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6, Cap: 5 * time.Second}

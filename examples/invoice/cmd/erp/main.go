@@ -24,7 +24,7 @@ func main() {
 	flag.Uint64Var(&faults.Seed, "seed", 1, "the pattern of the faults")
 	flag.Float64Var(&faults.Busy, "busy", 0, "share of the requests that are answered with 503, from 0 to 1")
 	flag.BoolVar(&faults.Accidents, "accidents", false, "whether the first payment of each invoice meets an accident")
-	flag.DurationVar(&faults.Hang, "hang", 6*time.Second, "how long a request hangs in an accident")
+	flag.DurationVar(&faults.Hang, "hang", 10*time.Second, "how long a request hangs in an accident")
 	flag.Parse()
 	if flag.NArg() > 0 || *books == "" || *record == "" || faults.Busy < 0 || faults.Busy > 1 {
 		fmt.Fprintln(os.Stderr, "erp: --books and --record are needed, --busy is from 0 to 1, and there are no arguments")
