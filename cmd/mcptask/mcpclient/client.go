@@ -10,7 +10,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -192,7 +195,11 @@ func readCallResult(raw json.RawMessage) (*CallResult, error) {
 		answer.Result = &ToolResult{}
 		err = json.Unmarshal(raw, answer.Result)
 	case head.ResultType == "input_required":
-		return nil, fmt.Errorf("tools/call: the tool asks questions before it starts, which this client cannot answer")
+		var asked Task
+		if err = json.Unmarshal(raw, &asked); err == nil {
+			names := strings.Join(slices.Sorted(maps.Keys(asked.InputRequests)), ", ")
+			return nil, fmt.Errorf("tools/call: the tool asks before it starts; give the answers as its arguments, each an object: %s", names)
+		}
 	default:
 		return nil, fmt.Errorf("tools/call: the server answered with the unknown resultType %q", head.ResultType)
 	}
