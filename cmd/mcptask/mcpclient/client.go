@@ -195,7 +195,7 @@ func readCallResult(raw json.RawMessage) (*CallResult, error) {
 		answer.Result = &ToolResult{}
 		err = json.Unmarshal(raw, answer.Result)
 	case head.ResultType == "input_required":
-		var asked Task
+		var asked struct{ InputRequests map[string]InputRequest }
 		if err = json.Unmarshal(raw, &asked); err == nil {
 			names := strings.Join(slices.Sorted(maps.Keys(asked.InputRequests)), ", ")
 			return nil, fmt.Errorf("tools/call: the tool asks before it starts; give the answers as its arguments, each an object: %s", names)
