@@ -72,9 +72,18 @@ func newSite(t *testing.T, names ...string) *site {
 	}
 	s := &site{cluster: cluster, namespace: cluster.Namespace(t)}
 	s.add(t, names...)
-	s.url = cluster.Balanced(t, cluster.Token(t, s.namespace, "agent", harness.Audience(s.namespace))) + "/mcp/" + s.namespace
+	s.url = s.path(cluster.Balanced(t, s.token(t)))
 	return s
 }
+
+// token is the agent's.
+func (s *site) token(t *testing.T) string {
+	t.Helper()
+	return s.cluster.Token(t, s.namespace, "agent", harness.Audience(s.namespace))
+}
+
+// path is the URL of the namespace's tools at a host.
+func (s *site) path(host string) string { return host + "/mcp/" + s.namespace }
 
 // add adds tools of tools.yaml.
 func (s *site) add(t *testing.T, names ...string) {

@@ -4,6 +4,7 @@ package clients
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,25 @@ func TestOnlyTheSessionWithTheHandleIsAsked(t *testing.T) {
 		t.Errorf("the bystander was asked %v", idle.Asked)
 	}
 	s.checkAnswers(t, s.one(t), 1)
+}
+
+// A user who takes a while to answer is asked once, although a client of 2025-11-25 has two streams on which it may be asked,
+// and they may be at different replicas.
+func TestUserIsAskedOnce(t *testing.T) {
+	for _, c := range callers {
+		t.Run(c.name+" "+c.script, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "confirm")
+			apart := s.path(s.cluster.Routed(t, s.token(t), func(r *http.Request) int { return len(r.Method) })) // GET or POST
+			saw := c.call(t, apart, input{
+				"tool": "confirm", "arguments": input{"file": "notes.txt"}, "answers": input{deleteIt: accept}, "thinks": 3000,
+			})
+			if len(saw.Asked) != 1 {
+				t.Errorf("the user was asked %v", saw.Asked)
+			}
+			s.checkAnswers(t, s.awaitStored(t, s.one(t).Name, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded), 1)
+		})
+	}
 }
 
 // What a tool asks before its task exists is answered with the call itself. Older clients have no such way: they are told

@@ -88,46 +88,41 @@ func TestSilence(t *testing.T) {
 	s := newSite(t, "compute", "unhurried")
 	proxied := impatient(t, s.url, 20*time.Second)
 	work := input{"seconds": 30, "label": "silently"}
-	check := func(t *testing.T, saw seen) {
-		if saw.Error != nil || !strings.Contains(saw.Result.text(), "silently in 30 s") {
-			t.Errorf("got %+v", saw)
-		}
+	made := extLegacy.run(t, s.url, "start", input{"tool": "compute", "arguments": work})
+
+	idle := dial(t, proxied)
+	waiting := map[string]*script{
+		"tasks/result of " + sdkLegacy.name: sdkLegacy.start(t, proxied, "result", input{"taskId": made.TaskID}),
 	}
 	for _, c := range callersWithoutTasks {
-		t.Run("a call of "+c.name, func(t *testing.T) {
-			t.Parallel()
-			check(t, c.call(t, proxied, input{"tool": "compute", "arguments": work}))
-		})
+		waiting["a call of "+c.name] = c.start(t, proxied, c.script, input{"tool": "compute", "arguments": work})
 	}
 	for _, c := range []shipped{extModern, extLegacy} {
-		t.Run("a stream of "+c.name, func(t *testing.T) {
-			t.Parallel()
-			saw := c.run(t, proxied, "listen", input{"tool": "unhurried", "arguments": work})
-			check(t, saw)
-			if saw.ClosedByServer != "" {
-				t.Errorf("the stream ended without the client: %s", saw.ClosedByServer)
-			}
-		})
+		waiting["a stream of "+c.name] = c.start(t, proxied, "listen", input{"tool": "unhurried", "arguments": work})
 	}
-	t.Run("nothing", func(t *testing.T) {
-		t.Parallel()
-		at, err := url.Parse(proxied)
-		if err != nil {
-			t.Fatal(err)
+	for what, client := range waiting {
+		saw := client.end()
+		if saw.Error != nil || saw.ClosedByServer != "" || !strings.Contains(saw.Result.text(), "silently in 30 s") {
+			t.Errorf("%s: got %+v", what, saw)
 		}
-		silent, err := net.Dial("tcp", at.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer silent.Close()
-		began := time.Now()
-		if _, err := silent.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) < 19*time.Second {
-			t.Errorf("the proxy lets go of it after %s: %v", time.Since(began), err)
-		}
-	})
-	t.Run("tasks/result of "+sdkLegacy.name, func(t *testing.T) {
-		t.Parallel()
-		made := extLegacy.run(t, s.url, "start", input{"tool": "compute", "arguments": work})
-		check(t, sdkLegacy.run(t, proxied, "result", input{"taskId": made.TaskID}))
-	})
+	}
+	_ = idle.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the proxy has not cut a connection without traffic: %v", err)
+	}
+}
+
+// dial opens a connection, on which nothing is said.
+func dial(t *testing.T, target string) net.Conn {
+	t.Helper()
+	at, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", at.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }

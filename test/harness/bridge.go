@@ -4,8 +4,10 @@ package harness
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -119,6 +121,13 @@ func (c *Cluster) Agent(t testing.TB, replica, namespace, account string, tasks 
 // Balanced is one URL in front of all replicas, each request at the next one, with the token added for clients that have none.
 func (c *Cluster) Balanced(t testing.TB, token string) string {
 	t.Helper()
+	var turn atomic.Int64
+	return c.Routed(t, token, func(*http.Request) int { return int(turn.Add(1)) })
+}
+
+// Routed is the same, but route says which replica a request reaches, as a number of any size.
+func (c *Cluster) Routed(t testing.TB, token string, route func(*http.Request) int) string {
+	t.Helper()
 	var targets []*url.URL
 	for _, replica := range c.Replicas(t) {
 		target, err := url.Parse(replica)
@@ -127,11 +136,10 @@ func (c *Cluster) Balanced(t testing.TB, token string) string {
 		}
 		targets = append(targets, target)
 	}
-	var turn atomic.Int64
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(targets[int(turn.Add(1))%len(targets)])
+			r.SetURL(targets[route(r.In)%len(targets)])
 			r.Out.Header.Set("Authorization", "Bearer "+token)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -139,9 +147,14 @@ func (c *Cluster) Balanced(t testing.TB, token string) string {
 		},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A stream may begin before the proxy has looked for the end of the request's body. Then the server would close
-		// that body, and the proxy the stream.
-		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1 always can
+		// A stream may begin before the proxy has seen the end of the request's body. The server would close that body
+		// then, and the proxy the stream: so the body is read first.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)

@@ -10,13 +10,15 @@ export function fault(error) {
   if (!leaving) faults.push(String(error?.stack ?? error));
 }
 
-// asked are the questions that were put to the user, who answers as input.answers says.
+// asked are the questions that were put to the user, who answers as input.answers says, after thinking for as many
+// milliseconds as input.thinks says.
 export const asked = [];
 
-export function answer(params, how) {
+export async function answer(params, how) {
   asked.push({ message: params.message, ...how });
   const given = input.answers?.[params.message];
   if (given === undefined) throw new Error(`nobody can answer ${JSON.stringify(params.message)}`);
+  await new Promise((resolve) => setTimeout(resolve, input.thinks ?? 0));
   return given;
 }
 
