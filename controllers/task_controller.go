@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +27,8 @@ import (
 )
 
 // The tasks are its work; it writes their status and, through the owner reference of their Jobs, blocks their deletion.
-// +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks,verbs=get;list;watch
+// A task is deleted when it has expired.
+// +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks/status,verbs=patch
 // +kubebuilder:rbac:groups=mcptask.dev,resources=mcptasks/finalizers,verbs=update
 // Their Jobs are made, watched, brought to an end and removed.
@@ -49,7 +51,8 @@ type TaskReconciler struct {
 	Runtime jobs.Runtime
 	Now     func() time.Time
 
-	began time.Time
+	began     time.Time
+	deletions *rate.Limiter
 }
 
 // Reconcile brings one task one step further: it makes its Job, or decides its state from what the Job has
@@ -67,7 +70,10 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if task.Status.State.Terminal() {
-		return ctrl.Result{}, r.stop(ctx, &task, seen)
+		if err := r.stop(ctx, &task, seen); err != nil {
+			return ctrl.Result{}, err
+		}
+		return r.clearAway(ctx, &task, seen)
 	}
 	if seen.Job == nil && !seen.JobGone {
 		return r.start(ctx, &task)
@@ -148,6 +154,7 @@ const taskIndex = "task"
 // SetupWithManager starts the reconciler with the manager.
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.began = r.Now()
+	r.deletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
 		return err

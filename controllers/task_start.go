@@ -46,6 +46,9 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 		return r.conclude(ctx, &task, nothing, &decide.Verdict{
 			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: "cancelled before its Job was made"})
 	}
+	if verdict := decide.Expired(nothing); verdict != nil {
+		return r.conclude(ctx, &task, nothing, verdict)
+	}
 	tool, verdict, err := r.readyTool(ctx, &task)
 	switch {
 	case err != nil:

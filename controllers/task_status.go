@@ -38,6 +38,14 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 		}
 		status.Result = result
 		status.FinishedAt = &metav1.Time{Time: seen.Now}
+		retention, err := r.retention(ctx, task)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if seen.Job != nil {
+			status.Usage = decide.UsageOf(seen.Job, seen.Pods)
+		}
+		status.ExpiresAt = &metav1.Time{Time: decide.ExpiresAt(task, retention, seen.Now)}
 		// What counts of it stands in the other fields now.
 		status.Runtime = nil
 	}

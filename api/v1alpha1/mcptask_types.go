@@ -200,7 +200,8 @@ type McpTaskStatus struct {
 	// finishedAt is when the state became final.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
-	// expiresAt is the time before which the task is not deleted.
+	// expiresAt is when the task is deleted, and not before: once it has ended, the later one of its ttl's end and of the
+	// end of its tool's retention.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 	// lastUpdatedAt is when the status last changed.

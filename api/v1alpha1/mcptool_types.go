@@ -254,6 +254,11 @@ type RetentionPolicy struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must not be negative"
 	Cancelled *metav1.Duration `json:"cancelled,omitempty"`
+	// job is how long the Job of a finished task and its Pods are kept, e.g. to look at their logs; 5m when absent. With 0s a
+	// finished task costs the cluster one object.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="must not be negative"
+	Job *metav1.Duration `json:"job,omitempty"`
 }
 
 // ToolRuntime configures the sidecar that joins the work to its task.

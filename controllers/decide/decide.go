@@ -64,6 +64,7 @@ var policies = []policy{
 	jobGone,
 	jobForeign,
 	jobEnded,
+	Expired,
 	cancelled,
 	asking,
 	startOverdue,
@@ -74,6 +75,14 @@ var policies = []policy{
 
 // Decide says what state the task is in. The task has a Job, or had one.
 func Decide(in *Input) Verdict {
+	v := decide(in)
+	if left, limited := lifeLeft(in); limited && !v.State.Terminal() && (v.Recheck == 0 || left < v.Recheck) {
+		v.Recheck = left
+	}
+	return v
+}
+
+func decide(in *Input) Verdict {
 	for _, p := range policies {
 		if v := p(in); v != nil {
 			return *v

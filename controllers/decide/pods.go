@@ -198,3 +198,24 @@ func memoryLimit(pod *corev1.Pod, container string) string {
 	}
 	return ""
 }
+
+// UsageOf is what the work has used, over all attempts whose Pods are left: time from the start of its container to its end, and the
+// Pods that ran. nil before any of them has.
+func UsageOf(job *batchv1.Job, pods []corev1.Pod) *v1alpha1.Usage {
+	usage := v1alpha1.Usage{}
+	for i := range pods {
+		s := workStatus(job, &pods[i])
+		switch {
+		case s == nil:
+		case s.State.Running != nil:
+			usage.Attempts++
+		case s.State.Terminated != nil && !s.State.Terminated.StartedAt.IsZero():
+			usage.Attempts++
+			usage.Seconds += int64(s.State.Terminated.FinishedAt.Sub(s.State.Terminated.StartedAt.Time).Seconds())
+		}
+	}
+	if usage.Attempts == 0 {
+		return nil
+	}
+	return &usage
+}
