@@ -209,6 +209,16 @@ type progress struct {
 	Total    float64 `json:"total"`
 }
 
+// questions are the messages of the questions that were put to the user, each once.
+func (s *seen) questions() []string {
+	var all []string
+	for _, q := range s.Asked {
+		all = append(all, q.Message)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // input is what a script is told. The era and the URL are added.
 type input map[string]any
 

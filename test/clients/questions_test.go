@@ -30,7 +30,7 @@ func TestOneQuestion(t *testing.T) {
 			saw := c.call(t, s.url, input{
 				"tool": "confirm", "arguments": input{"file": "notes.txt"}, "answers": input{deleteIt: accept},
 			})
-			if len(saw.Asked) != 1 || saw.Result == nil || saw.Result.IsError {
+			if !slices.Equal(saw.questions(), []string{deleteIt}) || saw.Result == nil || saw.Result.IsError {
 				t.Fatalf("got %+v", saw)
 			}
 			var got struct {
@@ -60,7 +60,7 @@ func TestQuestionThatIsDeclined(t *testing.T) {
 			saw := c.call(t, s.url, input{
 				"tool": "confirm", "arguments": input{"file": "notes.txt"}, "answers": input{deleteIt: decline},
 			})
-			if len(saw.Asked) != 1 {
+			if !slices.Equal(saw.questions(), []string{deleteIt}) {
 				t.Errorf("asked %v", saw.Asked)
 			}
 			// The tool of this test ends with exit code 3 then, and says why.
@@ -86,7 +86,7 @@ func TestTwoQuestions(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, "register")
 			saw := c.call(t, s.url, input{"tool": "register", "answers": answers})
-			if len(saw.Asked) != 2 || saw.Result == nil || saw.Result.IsError || !strings.Contains(saw.Result.text(), "Alice") {
+			if len(saw.questions()) != 2 || saw.Result == nil || saw.Result.IsError || !strings.Contains(saw.Result.text(), "Alice") {
 				t.Errorf("got %+v", saw)
 			}
 			s.checkAnswers(t, s.awaitStored(t, s.one(t).Name, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded), 2)

@@ -28,6 +28,8 @@ const (
 	lastRetry  = 2 * time.Second
 	// unknownPod is how soon a report is sent again when the task does not know the Pod yet.
 	unknownPod = 250 * time.Millisecond
+	// together is how long a report that nobody waits for is held back: a program often says two things one after the other.
+	together = 50 * time.Millisecond
 	// hurriedRetry bounds the time between two tries when the Pod is about to end.
 	hurriedRetry = 200 * time.Millisecond
 )
@@ -90,21 +92,25 @@ func (u *Uploader) Flush(ctx context.Context) bool {
 }
 
 func (u *Uploader) sendReports(ctx context.Context) {
-	var sent time.Time
+	var sent, since time.Time
 	retry := firstRetry
 	for ctx.Err() == nil {
 		changed := u.Task.Changed()
 		pending := u.Task.Pending()
 		if len(pending) == 0 {
+			since = time.Time{}
 			u.Idle()
 			wait(ctx, changed)
 			continue
 		}
-		if early := u.Every - time.Since(sent); early > 0 && !urgent(pending) && !u.hurried() {
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if early := max(u.Every-time.Since(sent), together-time.Since(since)); early > 0 && !urgent(pending) && !u.hurried() {
 			u.pause(ctx, early, changed)
 			continue
 		}
-		sent = time.Now()
+		sent, since = time.Now(), time.Time{}
 		err := u.send(ctx, pending)
 		if err == nil {
 			u.complaint = ""
