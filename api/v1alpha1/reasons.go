@@ -79,6 +79,9 @@ const (
 	AnnotationArgumentsDigest = "mcptask.dev/arguments-digest"
 	// AnnotationSession, on tasks whose handle a client of the revision 2025-11-25 has: the session in which it got it.
 	AnnotationSession = "mcptask.dev/session"
+	// AnnotationShown, on tasks: which questions were lately put to clients of 2025-11-25, on which kind of stream, as JSON. It keeps
+	// two replicas from asking a person twice.
+	AnnotationShown = "mcptask.dev/shown"
 	// AnnotationContainer, on Jobs: the container whose end is the end of the work.
 	AnnotationContainer = "mcptask.dev/container"
 	// AnnotationStartDeadline, on Jobs: how long the cluster may take to start the work.

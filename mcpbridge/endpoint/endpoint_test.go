@@ -141,6 +141,26 @@ func (c *cluster) Answer(_ context.Context, key types.NamespacedName, answers fu
 	return c.put(task), nil
 }
 
+func (c *cluster) Mark(_ context.Context, key types.NamespacedName, annotation string, value func(*v1alpha1.McpTask) string) (*v1alpha1.McpTask, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	task, ok := c.tasks[key]
+	if !ok {
+		return nil, notFound(key.Name)
+	}
+	task = task.DeepCopy()
+	text := value(task)
+	if text == "" {
+		return task, nil
+	}
+	c.writes++
+	if task.Annotations == nil {
+		task.Annotations = map[string]string{}
+	}
+	task.Annotations[annotation] = text
+	return c.put(task), nil
+}
+
 // change changes the status of a task, as the controller would.
 func (c *cluster) change(t testing.TB, name string, status v1alpha1.McpTaskStatus) {
 	t.Helper()

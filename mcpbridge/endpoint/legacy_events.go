@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
@@ -58,6 +59,8 @@ type teller struct {
 	follows string
 	// nameless says that the client does not know of the task: it just calls a tool.
 	nameless bool
+	// since is when the stream began.
+	since time.Time
 	// asked are the questions that this stream has shown.
 	asked map[shownQuestion]bool
 	// reached is the progress told, by task.
@@ -65,7 +68,7 @@ type teller struct {
 }
 
 func newTeller(e *Endpoint, x *exchange, follows string) *teller {
-	return &teller{e: e, x: x, follows: follows, asked: map[shownQuestion]bool{}, reached: map[string]float64{}}
+	return &teller{e: e, x: x, follows: follows, since: time.Now(), asked: map[shownQuestion]bool{}, reached: map[string]float64{}}
 }
 
 func (t *teller) listens() bool { return t.follows == "" }
@@ -82,7 +85,7 @@ func (t *teller) ask(task *v1alpha1.McpTask) (open int, err error) {
 		}
 		open++
 		key := shownQuestion{shownTask{t.x.session.ID, task.Name}, q.Key}
-		if t.asked[key] || !t.e.shown.take(t, task.Name, q.Key) {
+		if t.asked[key] || !t.e.shown.take(t, task.Name, q.Key) || !t.claim(task, q.Key) {
 			continue
 		}
 		request, err := wire.ElicitationRequest(task.Name, q, !t.nameless)

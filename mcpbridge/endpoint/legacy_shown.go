@@ -10,8 +10,7 @@ import (
 const askAgain = time.Minute
 
 // shown is what this replica has on its streams to older clients. A message goes to one stream of a session only
-// (2025-11-25, Transports, Multiple Connections). Other replicas may repeat a question: it has the same id everywhere, and
-// the first answer counts.
+// (2025-11-25, Transports, Multiple Connections). What other replicas have, claim asks the task.
 type shown struct {
 	mu        sync.Mutex
 	questions map[shownQuestion]shownOn

@@ -64,6 +64,24 @@ func (c Client) Answer(ctx context.Context, key types.NamespacedName, answers fu
 	})
 }
 
+// Mark implements API.
+func (c Client) Mark(ctx context.Context, key types.NamespacedName, annotation string, value func(*v1alpha1.McpTask) string) (*v1alpha1.McpTask, error) {
+	write := func(task *v1alpha1.McpTask, patch client.Patch) error { return c.Client.Patch(ctx, task, patch) }
+	return c.amend(ctx, key, write, func(stored *v1alpha1.McpTask) ([]operation, error) {
+		text := value(stored)
+		if text == "" {
+			return nil, nil
+		}
+		all := map[string]string{annotation: text}
+		for name, other := range stored.Annotations {
+			if name != annotation {
+				all[name] = other
+			}
+		}
+		return []operation{{"add", "/metadata/annotations", all}}, nil
+	})
+}
+
 // operation is one of a JSON patch (RFC 6902). To a merge patch a null in somebody's answer or result would mean "remove this".
 type operation struct {
 	Op    string `json:"op"`

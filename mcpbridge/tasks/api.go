@@ -26,6 +26,9 @@ type API interface {
 	// again when somebody else writes in between; when it returns none, nothing is written. The first answer to a
 	// question stands: another is left out.
 	Answer(ctx context.Context, key types.NamespacedName, answers func(stored *v1alpha1.McpTask) []v1alpha1.InputResponse) (*v1alpha1.McpTask, error)
+	// Mark sets an annotation. value decides from the task as it is stored, and is asked again when somebody else writes in
+	// between; when it returns "", nothing is written.
+	Mark(ctx context.Context, key types.NamespacedName, annotation string, value func(stored *v1alpha1.McpTask) string) (*v1alpha1.McpTask, error)
 }
 
 // create: a call becomes a task. patch: a cancellation or an answer is written into its spec, a Pod's report into its

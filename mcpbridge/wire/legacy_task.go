@@ -8,7 +8,7 @@ import (
 )
 
 // maxStatusMessage bounds the part of a tool's text that a status message repeats.
-const maxStatusMessage = 512
+const maxStatusMessage = 2048
 
 // LegacyTask is the Task of 2025-11-25 (Tasks, Data Types).
 type LegacyTask struct {
@@ -37,25 +37,29 @@ func NewLegacyTask(object *v1alpha1.McpTask, t *Task) *LegacyTask {
 		}
 	case t.Status == v1alpha1.TaskCompleted && t.Result.IsError:
 		l.Status = v1alpha1.TaskFailed
+		if words := spoken(t.Result); words != "" {
+			l.StatusMessage = words
+		}
 		if l.StatusMessage == "" {
-			l.StatusMessage = firstText(t.Result)
+			l.StatusMessage = "The tool ended with an error."
 		}
 	}
 	return l
 }
 
-// firstText is the beginning of what a tool says in words.
-func firstText(result *CallResult) string {
+// spoken is what a tool says in words: some clients show nothing else of a task that failed.
+func spoken(result *CallResult) string {
+	var all []string
 	for _, raw := range result.Content {
 		var block struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
 		}
 		if json.Unmarshal(raw, &block) == nil && block.Type == "text" && block.Text != "" {
-			return strings.ToValidUTF8(clip(block.Text, maxStatusMessage), "")
+			all = append(all, block.Text)
 		}
 	}
-	return "The tool ended with an error."
+	return strings.ToValidUTF8(clip(strings.Join(all, "\n"), maxStatusMessage), "")
 }
 
 // LegacyCreateTaskResult answers a call that asked for a task (Tasks, Creating Tasks).

@@ -110,3 +110,18 @@ func (c *cluster) Answer(_ context.Context, key types.NamespacedName, answers fu
 func (c *cluster) Report(context.Context, types.NamespacedName, func(*v1alpha1.McpTask) ([]v1alpha1.RuntimeReport, error)) (*v1alpha1.McpTask, error) {
 	return nil, errors.New("there are no Pods here")
 }
+
+// Mark implements tasks.API.
+func (c *cluster) Mark(_ context.Context, key types.NamespacedName, annotation string, value func(*v1alpha1.McpTask) string) (*v1alpha1.McpTask, error) {
+	return c.amend(key, func(task *v1alpha1.McpTask) bool {
+		text := value(task)
+		if text == "" {
+			return false
+		}
+		if task.Annotations == nil {
+			task.Annotations = map[string]string{}
+		}
+		task.Annotations[annotation] = text
+		return true
+	})
+}
