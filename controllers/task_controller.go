@@ -55,9 +55,22 @@ type TaskReconciler struct {
 	deletions *rate.Limiter
 }
 
-// Reconcile brings one task one step further: it makes its Job, or decides its state from what the Job has
-// come to and writes that.
+// Reconcile brings one task one step further. That somebody else has written meanwhile is routine: it is looked at again.
 func (r *TaskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, req)
+	if apierrors.IsConflict(err) {
+		ctrl.LoggerFrom(ctx).V(1).Info("decided from an old version; deciding again", "conflict", err.Error())
+		return ctrl.Result{RequeueAfter: awaitCache}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
+}
+
+// reconcile brings one task one step further: it makes its Job, or decides its state from what the Job has
+// come to and writes that.
+func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var task v1alpha1.McpTask
 	if err := r.Get(ctx, req.NamespacedName, &task); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -37,6 +37,7 @@ func (s TaskState) Terminal() bool {
 // +kubebuilder:validation:XValidation:rule="has(self.progressToken) == has(oldSelf.progressToken) && (!has(self.progressToken) || self.progressToken == oldSelf.progressToken)",message="progressToken is immutable"
 // +kubebuilder:validation:XValidation:rule="has(self.reservation) == has(oldSelf.reservation) && (!has(self.reservation) || self.reservation == oldSelf.reservation)",message="reservation is immutable"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || (has(self.cancel) && self.cancel == oldSelf.cancel)",message="cancel is one way: once requested it can be neither withdrawn nor changed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || (has(self.inputResponses) ? size(self.inputResponses) : 0) == (has(oldSelf.inputResponses) ? size(oldSelf.inputResponses) : 0)",message="inputResponses is closed: a task that was asked to end takes no more answers"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.inputResponses) || (has(self.inputResponses) && oldSelf.inputResponses.all(o, self.inputResponses.exists(n, n.key == o.key)))",message="inputResponses is append-only: an answer cannot be removed"
 type McpTaskSpec struct {
 	// toolName is the name of the McpTool object, in the same namespace.

@@ -29,11 +29,11 @@ func (x *exchange) fail(failure *wire.Error) {
 		x.send(failure.HTTPStatus(), wire.ErrorResponse(x.request.ID, failure))
 		return
 	}
-	response := wire.ErrorResponse(x.request.ID, failure)
-	if len(x.request.ID) == 0 || failure.Code == wire.CodeInvalidRequest && failure.Status != http.StatusOK {
-		response = wire.ErrorWithoutID(failure)
+	id := x.request.ID
+	if failure.Code == wire.CodeInvalidRequest && failure.Status != http.StatusOK {
+		id = nil // it belongs to no request (2025-11-25, Transports, Sending Messages to the Server)
 	}
-	x.send(failure.LegacyHTTPStatus(), response)
+	x.send(failure.LegacyHTTPStatus(), wire.ErrorResponse(id, failure))
 }
 
 func (x *exchange) send(status int, body []byte) {

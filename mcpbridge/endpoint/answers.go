@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,9 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
+
+// maxAnswersBytes bounds all answers of a task together: there must be room left to cancel it, and for its end.
+const maxAnswersBytes = 256 << 10
 
 // viaMCP is how answers come that are given here.
 const viaMCP = "mcp"
@@ -58,8 +62,12 @@ func (e *Endpoint) answer(x *exchange, task *v1alpha1.McpTask, responses map[str
 			return failure
 		}
 	}
-	if len(fitting(x, task, responses)) == 0 {
+	news := fitting(x, task, responses)
+	if len(news) == 0 {
 		return nil
+	}
+	if size := sizeOf(task.Spec.InputResponses) + sizeOf(news); size > maxAnswersBytes {
+		return wire.InvalidParams(fmt.Sprintf("inputResponses: all answers of the task would be %d bytes; it holds %d", size, maxAnswersBytes))
 	}
 	// The write outlives a caller who leaves.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(x.http.Context()), writeLimit)
@@ -67,13 +75,15 @@ func (e *Endpoint) answer(x *exchange, task *v1alpha1.McpTask, responses map[str
 	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
 	var stored []v1alpha1.InputResponse
 	answered, err := e.API.Answer(ctx, key, func(now *v1alpha1.McpTask) []v1alpha1.InputResponse {
-		stored = fitting(x, now, responses)
+		if stored = fitting(x, now, responses); sizeOf(now.Spec.InputResponses)+sizeOf(stored) > maxAnswersBytes {
+			stored = nil // others have answered meanwhile; the next try is told
+		}
 		return stored
 	})
 	switch {
 	case apierrors.IsNotFound(err):
 		return wire.UnknownTask()
-	case apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err):
+	case err != nil && (apierrors.IsInvalid(err) || tooLarge(err)):
 		e.Log.Warn("the API server does not take answers", "namespace", key.Namespace, "task", key.Name, "error", err)
 		return wire.InvalidParams("inputResponses: the task cannot hold these answers, for instance because they are too large together")
 	case err != nil:
@@ -87,6 +97,18 @@ func (e *Endpoint) answer(x *exchange, task *v1alpha1.McpTask, responses map[str
 			"namespace", key.Namespace, "object", key.String(), "key", r.Key, "remote", x.http.RemoteAddr)
 	}
 	return nil
+}
+
+func sizeOf(answers []v1alpha1.InputResponse) (size int) {
+	for _, a := range answers {
+		size += len(a.Response.Raw)
+	}
+	return size
+}
+
+// tooLarge says whether an object became larger than the API server's store takes.
+func tooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large")
 }
 
 // asked says whether this replica knows all of the questions.
@@ -128,7 +150,7 @@ func fitting(x *exchange, task *v1alpha1.McpTask, responses map[string]json.RawM
 			continue
 		}
 		answers = append(answers, v1alpha1.InputResponse{
-			Key: key, Response: runtime.RawExtension{Raw: responses[key]}, AnsweredAt: &now,
+			Key: key, Response: runtime.RawExtension{Raw: wire.NormalResponse(q, responses[key])}, AnsweredAt: &now,
 			AnsweredBy: &v1alpha1.Answerer{Principal: x.principal.String(), Via: viaMCP},
 		})
 	}

@@ -219,3 +219,69 @@ func TestAnAnswerAfterTheEndChangesNothing(t *testing.T) {
 		t.Errorf("%d writes, %s", f.cluster.writes-before, response.Raw)
 	}
 }
+
+func TestATaskThatWasAskedToEndTakesNoAnswer(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", nil)
+	alice := formClient(f.alice)
+	id := f.handle(t, "tool")
+	f.cluster.change(t, id, asks(question("a-1")))
+	if response := alice.Call(t, "tasks/cancel", map[string]any{"taskId": id}); response.Error != nil {
+		t.Fatal(response.Raw)
+	}
+	if state, keys, words := open(t, alice, id); state != "working" || len(keys) != 0 || !strings.Contains(words, "asked to end") {
+		t.Errorf("after the cancellation: %s with %v, %q", state, keys, words)
+	}
+	response := alice.Call(t, "tasks/update", map[string]any{"taskId": id, "inputResponses": map[string]any{"a-1": accept(`{"amount":1}`)}})
+	if response.Error != nil || len(f.cluster.only(t).Spec.InputResponses) != 0 {
+		t.Errorf("the answer is stored: %s", response.Raw)
+	}
+}
+
+func TestAnswersLeaveRoomInTheTask(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", nil)
+	alice := formClient(f.alice)
+	id := f.handle(t, "tool")
+	var questions []v1alpha1.InputRequest
+	for i := range 12 {
+		questions = append(questions, question(fmt.Sprintf("k-%d", i)))
+	}
+	f.cluster.change(t, id, asks(questions...))
+	long := accept(`{"amount":1,"note":"` + strings.Repeat("x", 30<<10) + `"}`)
+	refused := 0
+	for i := range questions {
+		response := alice.Call(t, "tasks/update", map[string]any{"taskId": id, "inputResponses": map[string]any{fmt.Sprintf("k-%d", i): long}})
+		if response.Error != nil {
+			failsWith(t, response, -32602, 400, "all answers of the task would be")
+			refused++
+		}
+	}
+	if refused != 4 { // 8 of 30 KiB fit into 256
+		t.Errorf("%d answers are refused", refused)
+	}
+}
+
+func TestWhatDoesNotBelongInAnAnswerIsLeftOut(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", nil)
+	alice := formClient(f.alice)
+	id := f.handle(t, "tool")
+	f.cluster.change(t, id, asks(question("a-1"), question("b-1"), urlQuestion("u-1")))
+	for _, answer := range []string{`{"a":1}`, `[1]`, `null`} {
+		failsWith(t, alice.Call(t, "tasks/update", map[string]any{"taskId": id, "inputResponses": map[string]any{"a-1": accept(`{"amount":1,"x":` + answer + `}`)}}), -32602, 400, "inputResponses/a-1/content/x")
+	}
+	response := alice.Call(t, "tasks/update", map[string]any{"taskId": id, "inputResponses": map[string]any{
+		"a-1": json.RawMessage(`{"action":"accept","content":{"amount":1},"_meta":{}}`), "b-1": json.RawMessage(`{"action":"decline","content":{"amount":1}}`),
+		"u-1": json.RawMessage(`{"action":"accept","content":{"amount":1}}`)}})
+	if response.Error != nil {
+		t.Fatal(response.Raw)
+	}
+	got := map[string]string{}
+	for _, r := range f.cluster.only(t).Spec.InputResponses {
+		got[r.Key] = string(r.Response.Raw)
+	}
+	if got["a-1"] != `{"action":"accept","content":{"amount":1}}` || got["b-1"] != `{"action":"decline"}` || got["u-1"] != `{"action":"accept"}` {
+		t.Errorf("stored is %v", got)
+	}
+}

@@ -161,10 +161,11 @@ func (e *Endpoint) finishedAnswer(x *exchange, task *v1alpha1.McpTask) (*answer,
 		failure := *payload.Task.Error
 		return nil, &failure
 	case v1alpha1.TaskCancelled:
-		text := "The task was cancelled before the tool ended."
+		text := "The task was cancelled before the tool ended"
 		if payload.Task.StatusMessage != "" {
-			text += " " + payload.Task.StatusMessage
+			text += " (" + payload.Task.StatusMessage + ")"
 		}
+		text += "."
 		return e.resultAnswer(x, wire.ErrorResult(text))
 	}
 	return e.resultAnswer(x, payload.Task.Result)

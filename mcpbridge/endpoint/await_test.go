@@ -97,7 +97,7 @@ func TestHowAWaitEnds(t *testing.T) {
 		"cancelled": func(t *testing.T, f *fixture, task *v1alpha1.McpTask) func(*testing.T, *mcptest.Response) {
 			f.cluster.change(t, task.Name, v1alpha1.McpTaskStatus{State: v1alpha1.TaskCancelled, Message: "by bob"})
 			return func(t *testing.T, r *mcptest.Response) {
-				if got := read(t, r); !got.IsError || got.Content[0].Text != "The task was cancelled before the tool ended. by bob" {
+				if got := read(t, r); !got.IsError || got.Content[0].Text != "The task was cancelled before the tool ended (by bob)." {
 					t.Errorf("got %s", r.Raw)
 				}
 			}

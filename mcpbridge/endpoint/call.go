@@ -66,7 +66,7 @@ func (e *Endpoint) call(ctx context.Context, x *exchange, session *mcp.ServerSes
 		if failure != nil {
 			return nil, failure
 		}
-		begin = func() (*v1alpha1.McpTask, *wire.Error) { return e.createOnce(x, task) }
+		begin = func() (*v1alpha1.McpTask, *wire.Error) { return e.createOnce(x, task, idempotencyKey(meta, state)) }
 	}
 	limit, release, failure := e.reserve(x, tool)
 	if failure != nil {

@@ -47,7 +47,16 @@ func newTask(x *exchange, tool *tools.Tool, arguments json.RawMessage) (*v1alpha
 	if ttl := tool.Object.Spec.TTL; ttl != nil {
 		task.Spec.TTL = ttl.Default
 	}
+	if holdsNothing(x, tool) && (task.Spec.TTL == nil || task.Spec.TTL.Duration > stateLife) {
+		task.Spec.TTL = &metav1.Duration{Duration: stateLife}
+	}
 	return task, nil
+}
+
+// holdsNothing says whether the caller may be left with nothing but the state of a question, which lapses: then its task must not
+// wait for an answer for ever.
+func holdsNothing(x *exchange, tool *tools.Tool) bool {
+	return x.era == modern && tool.Asks() != (wire.Elicitation{}) && !takesHandle(x, tool) && x.request.Params.Meta.IdempotencyKey == ""
 }
 
 // checkArguments says whether arguments that can be stored fit the tool and reach its program as they are.

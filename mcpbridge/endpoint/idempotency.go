@@ -17,8 +17,7 @@ import (
 
 // createOnce stores the task of a call. All tries of a call that carries an idempotency key get one task: its name is made
 // of the key, so that the API server itself lets only one of them make it, whichever replicas they reach.
-func (e *Endpoint) createOnce(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTask, *wire.Error) {
-	key := x.request.Params.Meta.IdempotencyKey
+func (e *Endpoint) createOnce(x *exchange, task *v1alpha1.McpTask, key string) (*v1alpha1.McpTask, *wire.Error) {
 	if key == "" {
 		return e.create(x, task)
 	}
@@ -45,13 +44,29 @@ func (e *Endpoint) createOnce(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.Mc
 	return sameCall(x, task, created)
 }
 
+// idempotencyKey marks all tries of a call: the caller's own key; else, of a call that was asked something first, the state that it
+// brings back, which is good for one task.
+func idempotencyKey(meta *wire.Meta, state *callState) string {
+	if meta.IdempotencyKey == "" && state.Nonce != "" {
+		return "state:" + state.Nonce
+	}
+	return meta.IdempotencyKey
+}
+
 // sameCall says whether the task that a key leads to is of this very call.
 func sameCall(x *exchange, wanted, found *v1alpha1.McpTask) (*v1alpha1.McpTask, *wire.Error) {
 	if !x.principal.Owns(found) || found.Spec.ToolName != wanted.Spec.ToolName ||
 		found.Annotations[v1alpha1.AnnotationArgumentsDigest] != wanted.Annotations[v1alpha1.AnnotationArgumentsDigest] {
-		return nil, wire.InvalidParams(fmt.Sprintf("params._meta field %s: this key was used before, for a call with other arguments; use a new one", wire.MetaIdempotencyKey))
+		return nil, wire.InvalidParams(wordsOfReuse(x))
 	}
 	return found, nil
+}
+
+func wordsOfReuse(x *exchange) string {
+	if x.request.Params.Meta.IdempotencyKey == "" {
+		return "params.requestState: was used before, with other answers; make the call anew without it"
+	}
+	return fmt.Sprintf("params._meta field %s: this key was used before, for a call with other arguments; use a new one", wire.MetaIdempotencyKey)
 }
 
 // digest is the same for arguments that mean the same: the order of fields and white space do not count.

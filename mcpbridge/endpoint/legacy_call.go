@@ -86,7 +86,7 @@ func (e *Endpoint) serveLegacyCall(x *exchange) {
 		}
 		defer release()
 	}
-	if task, failure = e.createOnce(x, task); failure != nil {
+	if task, failure = e.createOnce(x, task, x.request.Params.Meta.IdempotencyKey); failure != nil {
 		x.fail(failure)
 		return
 	}
@@ -147,8 +147,12 @@ func checkPreflight(tool *tools.Tool, arguments json.RawMessage) *wire.Error {
 		return wire.InvalidParams("params.arguments must be an object")
 	}
 	for _, q := range tool.Object.Spec.Preflight {
-		if _, ok := given[q.Name]; !ok {
+		value, ok := given[q.Name]
+		if !ok {
 			return wire.InvalidParams(fmt.Sprintf("params.arguments.%s is missing; it is the answer, as an object, to: %s", q.Name, q.Message))
+		}
+		if failure := checkGiven(q, value); failure != nil {
+			return failure
 		}
 	}
 	return nil

@@ -238,7 +238,7 @@ func TestWhatAToolAsksBeforehandIsAnArgument(t *testing.T) {
 	if response.Error != nil || f.cluster.count() != 1 {
 		t.Error(response.Raw)
 	}
-	failsWith(t, s.Call(t, "tools/call", map[string]any{"name": "tool", "arguments": map[string]any{"who": 7}}), -32602, 200, "Invalid arguments")
+	failsWith(t, s.Call(t, "tools/call", map[string]any{"name": "tool", "arguments": map[string]any{"who": 7}}), -32602, 200, "arguments/who")
 	failsWith(t, s.Call(t, "tools/call", map[string]any{"name": "tool", "arguments": []any{}}), -32602, 200, "params.arguments")
 }
 

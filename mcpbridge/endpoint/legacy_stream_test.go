@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -256,4 +257,43 @@ func TestTheStreamEndsWithTheServerAndWithTheCredentials(t *testing.T) {
 	stream = f.legacySession(t, nil).Listen(t)
 	source.answer.Store(&auth.ErrRefused)
 	stream.End(patience)
+}
+
+func TestAQuestionIsShownOnOneStreamOfTwoReplicas(t *testing.T) {
+	f := newFixture(t, nil).quick()
+	f.offer("tool", nil)
+	other := New(f.Config)
+	server := httptest.NewServer(other)
+	t.Cleanup(server.Close)
+	s := f.legacySession(t, forms)
+	id := asTask(t, s, "tool")
+	elsewhere := *s
+	elsewhere.URL = server.URL + "/mcp/team"
+	listening := s.Listen(t)
+	listening.Comment(patience)
+	result := elsewhere.Open(t, "tasks/result", map[string]any{"taskId": id})
+	result.Comment(patience)
+	f.cluster.change(t, id, asks(question("a-1")))
+	eventually(t, "one of them has it", func() bool { return len(showings(f.cluster.only(t))) == 1 })
+	f.cluster.change(t, id, completed(`{"content":[]}`))
+	asked := 0
+	for told := result.Next(patience); ; told = result.Next(patience) {
+		if told.Method == "elicitation/create" {
+			asked++
+		}
+		if told.Result != nil {
+			break
+		}
+	}
+	for told := listening.Next(patience); ; told = listening.Next(patience) {
+		if told.Method == "elicitation/create" {
+			asked++
+		}
+		if told.Method == "notifications/tasks/status" && strings.Contains(string(told.Params), `"completed"`) {
+			break
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it is asked %d times", asked)
+	}
 }

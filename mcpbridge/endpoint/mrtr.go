@@ -138,7 +138,10 @@ func (e *Endpoint) preflight(x *exchange, tool *tools.Tool, state *callState) (j
 	}
 	open := map[string]wire.InputPrompt{}
 	for _, q := range tool.Object.Spec.Preflight {
-		if _, given := fields[q.Name]; given {
+		if value, given := fields[q.Name]; given {
+			if failure := checkGiven(q, value); failure != nil {
+				return nil, nil, failure
+			}
 			continue
 		}
 		if response, ok := responses[q.Name]; ok {
@@ -172,6 +175,11 @@ func (e *Endpoint) preflight(x *exchange, tool *tools.Tool, state *callState) (j
 		return nil, nil, e.internal(x, err)
 	}
 	return whole, nil, nil
+}
+
+// checkGiven says whether an argument that was given by the caller itself would do as the answer to its question.
+func checkGiven(q v1alpha1.PreflightQuestion, value json.RawMessage) *wire.Error {
+	return wire.CheckContent(preflightQuestion(q), value, "arguments/"+q.Name)
 }
 
 // preflightQuestion is a question that a tool asks before there is a task, in the form of those that a Job asks.

@@ -208,3 +208,46 @@ func equal(a, b any) bool {
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)
 }
+
+func TestAGivenAnswerMustFitItsQuestion(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", preflightTool)
+	given := map[string]any{"who": map[string]any{"name": 3}, "how": map[string]any{"colour": "b"}}
+	failsWith(t, f.alice.Call(t, "tools/call", map[string]any{"name": "tool", "arguments": given}), -32602, 400, "arguments/who/name")
+}
+
+func TestAStateMakesOneTask(t *testing.T) {
+	f := newFixture(t, nil)
+	f.cluster.strictly()
+	f.offer("tool", preflightTool)
+	alice := formClient(f.alice)
+	_, state := roundTrip(t, alice.Call(t, "tools/call", map[string]any{"name": "tool"}))
+	answered := func(name string) map[string]any {
+		return map[string]any{"name": "tool", "requestState": state, "inputResponses": map[string]any{"who": accept(`{"name":"` + name + `"}`), "how": accept(`{"colour":"b"}`)}}
+	}
+	first := handleOf(t, alice.Call(t, "tools/call", answered("a")))
+	if again := handleOf(t, alice.Call(t, "tools/call", answered("a"))); again != first {
+		t.Errorf("the same try again makes %s", again)
+	}
+	failsWith(t, alice.Call(t, "tools/call", answered("b")), -32602, 400, "params.requestState: was used before")
+	if n := f.cluster.count(); n != 1 {
+		t.Errorf("there are %d tasks", n)
+	}
+}
+
+func TestATaskWhoseCallerHoldsNothingDoesNotWaitForEver(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", func(spec *v1alpha1.McpToolSpec) {
+		waits(v1alpha1.TaskSupportOptional, 0, patience)(spec)
+		spec.Runtime = &v1alpha1.ToolRuntime{Enabled: true, Asks: []v1alpha1.AskMode{v1alpha1.AskModeForm}}
+	})
+	plain := formClient(f.alice)
+	plain.Tasks = false
+	answer, _ := start(t, plain, "tools/call", map[string]any{"name": "tool"})
+	task := f.cluster.only(t)
+	if task.Spec.TTL == nil || task.Spec.TTL.Duration != stateLife {
+		t.Errorf("its ttl is %v", task.Spec.TTL)
+	}
+	f.cluster.change(t, task.Name, asks(question("a-1")))
+	roundTrip(t, answer())
+}

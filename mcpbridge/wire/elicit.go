@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	sigsjson "sigs.k8s.io/json"
@@ -41,7 +42,7 @@ func CheckResponse(q v1alpha1.InputRequest, response json.RawMessage, at string)
 		if Mode(q) == ModeURL {
 			break // what happens at the URL does not pass through here
 		}
-		if failure := checkContent(q, result.Content, at+"/content"); failure != nil {
+		if failure := CheckContent(q, result.Content, at+"/content"); failure != nil {
 			return failure
 		}
 	default:
@@ -63,8 +64,8 @@ func ReadResponse(response json.RawMessage) (action string, content json.RawMess
 	return result.Action, result.Content
 }
 
-// checkContent says whether the content fits the form of the question.
-func checkContent(q v1alpha1.InputRequest, content json.RawMessage, at string) *Error {
+// CheckContent says whether the content fits the form of the question. The error is about the place at.
+func CheckContent(q v1alpha1.InputRequest, content json.RawMessage, at string) *Error {
 	var params struct {
 		Schema json.RawMessage `json:"requestedSchema"`
 	}
@@ -78,6 +79,9 @@ func checkContent(q v1alpha1.InputRequest, content json.RawMessage, at string) *
 	if err != nil {
 		return InvalidParams(at + ": the form of the question cannot be read, so that no answer fits it; cancel it")
 	}
+	if name, ok := nested(content); ok {
+		return InvalidParams(at + "/" + name + ": must be a string, a number, a boolean or a list of strings")
+	}
 	err = form.Validate(content)
 	var mismatch *toolschema.Mismatch
 	switch {
@@ -87,6 +91,42 @@ func checkContent(q v1alpha1.InputRequest, content json.RawMessage, at string) *
 		return InvalidParams(at + ": cannot be checked")
 	}
 	return mismatchError("Invalid answer: ", at, mismatch)
+}
+
+// nested finds a value that no form can have (2026-07-28, schema, ElicitResult).
+func nested(content json.RawMessage) (string, bool) {
+	var values map[string]any
+	if err := json.Unmarshal(content, &values); err != nil {
+		return "", false // whether it fits the form is checked next
+	}
+	for name, value := range values {
+		switch v := value.(type) {
+		case string, float64, bool:
+			continue
+		case []any:
+			if !slices.ContainsFunc(v, func(item any) bool { _, ok := item.(string); return !ok }) {
+				continue
+			}
+		}
+		return name, true
+	}
+	return "", false
+}
+
+// NormalResponse is an answer that CheckResponse has let pass, without what does not belong there.
+func NormalResponse(q v1alpha1.InputRequest, response json.RawMessage) json.RawMessage {
+	action, content := ReadResponse(response)
+	if action != ActionAccept || Mode(q) == ModeURL {
+		content = nil
+	}
+	normal, err := json.Marshal(struct {
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content,omitempty"`
+	}{action, content})
+	if err != nil {
+		return response // it was read before: this does not happen
+	}
+	return normal
 }
 
 // mismatchError names the places that do not fit, for people and for programs. at is the place of the whole value.

@@ -81,11 +81,12 @@ func (e *Error) HTTPStatus() int {
 	return http.StatusOK
 }
 
-// ErrorResponse is the whole response with an error. A nil id becomes null: the request could not be read.
+// ErrorResponse is the whole response with an error. Without an id it belongs to no request that could be read: then it has none
+// (2026-07-28, schema, JSONRPCErrorResponse: the id is left out, and never null).
 func ErrorResponse(id json.RawMessage, e *Error) []byte {
 	response, _ := json.Marshal(struct {
 		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
+		ID      json.RawMessage `json:"id,omitempty"`
 		Error   *Error          `json:"error"`
 	}{"2.0", id, e}) // the id was parsed and Data is made here: both marshal
 	return response

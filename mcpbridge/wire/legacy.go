@@ -130,15 +130,6 @@ func (e *Error) LegacyHTTPStatus() int {
 	return e.HTTPStatus()
 }
 
-// ErrorWithoutID is an error that belongs to no request (2025-11-25, Transports, Sending Messages to the Server).
-func ErrorWithoutID(e *Error) []byte {
-	response, _ := json.Marshal(struct {
-		JSONRPC string `json:"jsonrpc"`
-		Error   *Error `json:"error"`
-	}{"2.0", e}) // Data is made here: it marshals
-	return response
-}
-
 // Notification is a whole notification. params is JSON, or nil.
 func Notification(method string, params json.RawMessage) []byte {
 	message, _ := json.Marshal(struct {

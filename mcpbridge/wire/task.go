@@ -67,6 +67,14 @@ func NewTask(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
 	if updated := task.Status.LastUpdatedAt; updated != nil {
 		t.LastUpdatedAt = timestamp(updated.Time)
 	}
+	if task.Spec.Cancel != nil && !task.Status.State.Terminal() {
+		// Whatever the controller has seen of it: what this replica stored, it shows.
+		t.Status = v1alpha1.TaskWorking
+		if task.Status.Reason != v1alpha1.ReasonCancelling {
+			t.StatusMessage = "The task was asked to end."
+		}
+		return t
+	}
 	switch task.Status.State {
 	case "":
 		t.Status = v1alpha1.TaskWorking
@@ -106,8 +114,11 @@ func (t *Task) ask(open []v1alpha1.InputRequest, client Elicitation) {
 }
 
 // Outstanding are the questions that have no answer yet, in the order in which they were asked: an answer counts from the
-// moment it is stored.
+// moment it is stored. A task that was asked to end waits for no answer.
 func Outstanding(task *v1alpha1.McpTask) []v1alpha1.InputRequest {
+	if task.Spec.Cancel != nil {
+		return nil
+	}
 	answered := map[string]bool{}
 	for _, answer := range task.Spec.InputResponses {
 		answered[answer.Key] = true

@@ -150,7 +150,7 @@ func TestErrorsHaveTheirStatusAndData(t *testing.T) {
 	} {
 		got := fmt.Sprintf("%d %s", e.HTTPStatus(), ErrorResponse(nil, e))
 		status, failure, _ := strings.Cut(want, " ")
-		if got != status+` {"jsonrpc":"2.0","id":null,"error":`+failure+`}` {
+		if got != status+` {"jsonrpc":"2.0","error":`+failure+`}` {
 			t.Errorf("got %s\nwant %s", got, want)
 		}
 	}
