@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mcptask/mcptask/api/report/plain"
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
@@ -110,6 +111,7 @@ func (q *question) read(field string) ([]byte, *Fault) {
 	}
 	var shown struct {
 		Mode            string `json:"mode"`
+		Message         string `json:"message"`
 		URL             string `json:"url"`
 		ElicitationID   string `json:"elicitationId"`
 		RequestedSchema struct {
@@ -143,7 +145,31 @@ func (q *question) read(field string) ([]byte, *Fault) {
 			return nil, fault(fmt.Sprintf("%s.requestedSchema.required[%d]", field, i), "names no property")
 		}
 	}
+	message := plain.Text(shown.Message)
+	if message == shown.Message {
+		return text, nil
+	}
+	if text, err = withMessage(text, message); err != nil {
+		return nil, fault(field, "cannot be read: %v", err)
+	}
 	return text, nil
+}
+
+// withMessage puts another message into the parameters of a question.
+func withMessage(params []byte, message string) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(params, &members); err != nil {
+		return nil, err
+	}
+	var err error
+	if members["message"], err = json.Marshal(message); err != nil {
+		return nil, err
+	}
+	changed, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
+	}
+	return canonical(changed)
 }
 
 // CheckQuestions says whether there is room for the questions of a report among those that its task has already. The

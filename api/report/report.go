@@ -13,6 +13,7 @@ import (
 	sigsjson "sigs.k8s.io/json"
 
 	"github.com/mcptask/mcptask/api/report/fit"
+	"github.com/mcptask/mcptask/api/report/plain"
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
@@ -59,6 +60,7 @@ type body struct {
 	InputRequests []question      `json:"inputRequests"`
 	Outcome       string          `json:"outcome"`
 	Result        json.RawMessage `json:"result"`
+	ResultSize    *int64          `json:"resultSize"`
 	Error         *taskError      `json:"error"`
 }
 
@@ -138,7 +140,7 @@ func (b *body) readProgress(r *v1alpha1.RuntimeReport) *Fault {
 	if n := utf8.RuneCountInString(p.Message); n > maxProgressMessage {
 		return fault("progress.message", "has %d characters, more than %d", n, maxProgressMessage)
 	}
-	r.Progress = &v1alpha1.Progress{Current: *p.Current, Total: p.Total, Message: p.Message}
+	r.Progress = &v1alpha1.Progress{Current: *p.Current, Total: p.Total, Message: plain.Line(p.Message)}
 	return nil
 }
 
@@ -152,6 +154,9 @@ func isNumber(s string) bool {
 func (b *body) readStateName(*v1alpha1.RuntimeReport) *Fault {
 	if n := utf8.RuneCountInString(b.StateName); n > maxStateName {
 		return fault("stateName", "has %d characters, more than %d", n, maxStateName)
+	}
+	if r, found := plain.Control(b.StateName); found {
+		return fault("stateName", "must be plain text in one line, without the character %U", r)
 	}
 	return nil
 }
@@ -177,8 +182,15 @@ func (b *body) readOutcome(r *v1alpha1.RuntimeReport) *Fault {
 	return nil
 }
 
+// readResult reads the result. resultSize is the bytes of what the program handed over, where its sidecar left out
+// some of it.
 func (b *body) readResult(r *v1alpha1.RuntimeReport) *Fault {
-	if len(b.Result) == 0 {
+	switch {
+	case b.ResultSize != nil && len(b.Result) == 0:
+		return fault("resultSize", "goes only with a result")
+	case b.ResultSize != nil && *b.ResultSize < 1:
+		return fault("resultSize", "must be a whole number from 1 on")
+	case len(b.Result) == 0:
 		return nil
 	}
 	if f := conform("result", resultSchema, b.Result); f != nil {
@@ -190,6 +202,9 @@ func (b *body) readResult(r *v1alpha1.RuntimeReport) *Fault {
 	}
 	if r.Result, err = fit.Result(text); err != nil {
 		return fault("result", "%v", err)
+	}
+	if b.ResultSize != nil {
+		r.Result.Size, r.Result.Truncated = max(r.Result.Size, *b.ResultSize), true
 	}
 	return nil
 }

@@ -55,6 +55,43 @@ func TestAWholeReportIsRead(t *testing.T) {
 	}
 }
 
+func TestMessagesDoNotSteerATerminal(t *testing.T) {
+	r, err := Read([]byte(`{"sequence":1,"progress":{"current":"1","message":"page\n\u001b[2J\u202e3"},"inputRequests":[
+		` + asked("k-1", `{"mode":"form","message":"Apply?\n\t+ a <b>\r\u0007\u2066","requestedSchema":{"type":"object","properties":{}}}`) + `,
+		` + asked("k-2", `{"mode":"url","message":"Sign\u007fin","url":"https://example.com/"}`) + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Progress.Message; got != "page  [2J 3" {
+		t.Errorf("the progress message is %q", got)
+	}
+	for i, want := range []string{
+		`{"message":"Apply?\n\t+ a <b>   ","mode":"form","requestedSchema":{"properties":{},"type":"object"}}`,
+		`{"message":"Sign in","mode":"url","url":"https://example.com/"}`,
+	} {
+		if got := string(r.InputRequests[i].Params.Raw); got != want {
+			t.Errorf("question %d is %s", i, got)
+		}
+	}
+}
+
+func TestAResultThatWasLeftOutHasItsSize(t *testing.T) {
+	const notice = `{"content":[{"text":"left out","type":"text"}]}`
+	for text, want := range map[string]v1alpha1.TaskResult{
+		`{"sequence":1,"outcome":"result","result":` + notice + `}`:                      {Size: int64(len(notice))},
+		`{"sequence":1,"outcome":"result","result":` + notice + `,"resultSize":5242888}`: {Size: 5242888, Truncated: true},
+		`{"sequence":1,"outcome":"result","result":` + notice + `,"resultSize":1}`:       {Size: int64(len(notice)), Truncated: true},
+	} {
+		r, err := Read([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Result.Size != want.Size || r.Result.Truncated != want.Truncated || string(r.Result.Inline.Raw) != notice {
+			t.Errorf("%s: kept is %+v", text, r.Result)
+		}
+	}
+}
+
 // wrong are reports that cannot be, by what is said of them.
 func wrong() map[string]string {
 	question := func(q string) string { return `{"sequence":1,"inputRequests":[` + asked("ok-1", form) + `,` + q + `]}` }
@@ -71,83 +108,89 @@ func wrong() map[string]string {
 	}
 	const at = "inputRequests[1].params"
 	return map[string]string{
-		"report: is not JSON":                                                 `{"sequence":1`,
-		"report: must be a JSON object":                                       `[]`,
-		"report: is not UTF-8":                                                "{\"sequence\":1,\"stateName\":\"\xff\"}",
-		"sequence: must be":                                                   `{}`,
-		"sequence: must be a":                                                 `{"sequence":0}`,
-		"sequence: must be a whole":                                           `null`,
-		"sequence: cannot be a JSON string":                                   `{"sequence":"1"}`,
-		"sequence: cannot be a JSON number":                                   `{"sequence":1.5}`,
-		"progress: cannot be a JSON number":                                   `{"sequence":1,"progress":3}`,
-		"progress.current: is missing":                                        `{"sequence":1,"progress":{"total":"3"}}`,
-		"progress.current: must be":                                           `{"sequence":1,"progress":{"current":"a lot"}}`,
-		"progress.current: must be a":                                         `{"sequence":1,"progress":{"current":"1e999"}}`,
-		"progress.current: must be a decimal":                                 `{"sequence":1,"progress":{"current":"NaN"}}`,
-		"progress.current: cannot be a JSON":                                  `{"sequence":1,"progress":{"current":3}}`,
-		"progress.total: must be":                                             `{"sequence":1,"progress":{"current":"1","total":"0x10"}}`,
-		"progress.message: has 1025 characters":                               `{"sequence":1,"progress":{"current":"1","message":"` + strings.Repeat("é", 1025) + `"}}`,
-		"stateName: has 65 characters":                                        `{"sequence":1,"stateName":"` + strings.Repeat("é", 65) + `"}`,
-		"inputRequests: has 257 questions":                                    many(257, 1),
-		"inputRequests: the questions have more":                              many(20, 15_000),
-		"inputRequests[1].key: must have":                                     question(asked("", form)),
-		"inputRequests[1].key: must have from":                                question(asked("a b", form)),
-		"inputRequests[1].key: must have from 1":                              question(asked(strings.Repeat("k", 129), form)),
-		"inputRequests[1].key: is that of":                                    question(asked("ok-1", form)),
-		"inputRequests[1].method: must be":                                    question(`{"key":"k","method":"sampling/createMessage","params":{}}`),
-		at + ": is missing":                                                   question(`{"key":"k","method":"elicitation/create"}`),
-		at + ": must be a JSON object":                                        question(asked("k", `[]`)),
-		at + ": must be a JSON":                                               question(asked("k", `null`)),
-		at + ": has 16500 bytes":                                              question(asked("k", `{"m":"`+strings.Repeat("x", 16_492)+`"}`)),
-		at + ": missing properties 'message'":                                 question(asked("k", `{}`)),
-		at + ".x: this number":                                                question(asked("k", `{"x":1e400}`)),
-		at + ".mode: value must be 'form'":                                    question(asked("k", `{"mode":"voice","message":"?","requestedSchema":{"type":"object","properties":{}}}`)),
-		at + ".mode: value must be":                                           question(asked("k", `{"mode":7,"message":"?","requestedSchema":{"type":"object","properties":{}}}`)),
-		at + ".message: minLength":                                            question(asked("k", `{"message":"","requestedSchema":{"type":"object","properties":{}}}`)),
-		at + ": additional properties 'extra'":                                question(asked("k", `{"message":"?","extra":1,"requestedSchema":{"type":"object","properties":{}}}`)),
-		at + ".url: must be":                                                  question(asked("k", `{"mode":"url","message":"?","url":"javascript:alert(1)"}`)),
-		at + ".url: must be an":                                               question(asked("k", `{"mode":"url","message":"?","url":"https:"}`)),
-		at + ".elicitationId: must be":                                        question(asked("k", `{"mode":"url","message":"?","url":"https://a.b","elicitationId":"other"}`)),
-		at + ".requestedSchema.type: value must":                              schema(`{"type":"array","properties":{}}`),
-		at + ".requestedSchema: missing property":                             schema(`{"type":"object"}`),
-		at + ".requestedSchema.required[0]: names no property":                schema(`{"type":"object","properties":{},"required":["a"]}`),
-		at + ".requestedSchema.$schema: value must be":                        schema(`{"type":"object","properties":{},"$schema":"https://example.com/own"}`),
-		at + ".requestedSchema.properties.a.type: value":                      property(`{"type":"object"}`),
-		at + ".requestedSchema.properties.a: missing property 'type'":         property(`{}`),
-		at + ".requestedSchema.properties.a: additional properties 'pattern'": property(`{"type":"string","pattern":".*"}`),
-		at + ".requestedSchema.properties.a.format: value":                    property(`{"type":"string","format":"regex"}`),
-		at + ".requestedSchema.properties.a.enum[0]: got number":              property(`{"type":"string","enum":[1]}`),
-		at + ".requestedSchema.properties.a: missing property 'items'":        property(`{"type":"array"}`),
-		at + ".requestedSchema.properties.a.items.type: value":                property(`{"type":"array","items":{"type":"number","enum":["a"]}}`),
-		at + ".requestedSchema.properties.a.items: missing property 'enum'":   property(`{"type":"array","items":{"type":"string"}}`),
-		"outcome: must be":                                                    `{"sequence":1,"outcome":"done"}`,
-		"result: goes only with":                                              `{"sequence":1,"result":{"content":[]}}`,
-		"result: is missing":                                                  `{"sequence":1,"outcome":"result"}`,
-		"result: is missing;":                                                 result(`null`),
-		"result: got array":                                                   result(`[]`),
-		"result: missing property 'content'":                                  result(`{}`),
-		"result.isError: got string":                                          result(`{"content":[],"isError":"no"}`),
-		"result.content: got null":                                            result(`{"content":null}`),
-		"result.content[1].text: got number":                                  result(`{"content":[{"type":"text","text":""},{"type":"text","text":1}]}`),
-		"result.content[0].type: value must":                                  result(`{"content":[{"type":"video"}]}`),
-		"result.content[0]: missing properties":                               result(`{"content":[{"type":"image"}]}`),
-		"result.content[0]: missing property":                                 result(`{"content":[{"type":"resource"}]}`),
-		"result.structuredContent.a[0]: this num":                             result(`{"content":[],"structuredContent":{"a":[1e999]}}`),
-		"error: goes only with":                                               `{"sequence":1,"outcome":"cancelled","error":{"code":1,"message":"x"}}`,
-		"error: is missing":                                                   `{"sequence":1,"outcome":"failed"}`,
-		"error.code: is missing":                                              failed(`{"message":"x"}`),
-		"error.code: cannot be a JSON number":                                 failed(`{"code":3000000000,"message":"x"}`),
-		"error.code: must not be -32020":                                      failed(`{"code":-32020,"message":"x"}`),
-		"error.code: must not be -32099":                                      failed(`{"code":-32099,"message":"x"}`),
-		"error.code: must not be -32002":                                      failed(`{"code":-32002,"message":"x"}`),
-		"error.code: must not be -32042":                                      failed(`{"code":-32042,"message":"x"}`),
-		"error.code: must not be -32700":                                      failed(`{"code":-32700,"message":"x"}`),
-		"error.code: must not be -32601":                                      failed(`{"code":-32601,"message":"x"}`),
-		"error.message: must have":                                            failed(`{"code":1}`),
-		"error.message: must have from 1 to 4096":                             failed(`{"code":1,"message":"` + strings.Repeat("x", 4097) + `"}`),
-		"error.data: must be a JSON object":                                   failed(`{"code":1,"message":"x","data":[]}`),
-		"error.data: has 16500 bytes":                                         failed(`{"code":1,"message":"x","data":{"m":"` + strings.Repeat("x", 16_492) + `"}}`),
-		"error.data.x: this number":                                           failed(`{"code":1,"message":"x","data":{"x":1e400}}`),
+		"report: is not JSON":                                                     `{"sequence":1`,
+		"report: must be a JSON object":                                           `[]`,
+		"report: is not UTF-8":                                                    "{\"sequence\":1,\"stateName\":\"\xff\"}",
+		"sequence: must be":                                                       `{}`,
+		"sequence: must be a":                                                     `{"sequence":0}`,
+		"sequence: must be a whole":                                               `null`,
+		"sequence: cannot be a JSON string":                                       `{"sequence":"1"}`,
+		"sequence: cannot be a JSON number":                                       `{"sequence":1.5}`,
+		"progress: cannot be a JSON number":                                       `{"sequence":1,"progress":3}`,
+		"progress.current: is missing":                                            `{"sequence":1,"progress":{"total":"3"}}`,
+		"progress.current: must be":                                               `{"sequence":1,"progress":{"current":"a lot"}}`,
+		"progress.current: must be a":                                             `{"sequence":1,"progress":{"current":"1e999"}}`,
+		"progress.current: must be a decimal":                                     `{"sequence":1,"progress":{"current":"NaN"}}`,
+		"progress.current: cannot be a JSON":                                      `{"sequence":1,"progress":{"current":3}}`,
+		"progress.total: must be":                                                 `{"sequence":1,"progress":{"current":"1","total":"0x10"}}`,
+		"progress.message: has 1025 characters":                                   `{"sequence":1,"progress":{"current":"1","message":"` + strings.Repeat("é", 1025) + `"}}`,
+		"stateName: has 65 characters":                                            `{"sequence":1,"stateName":"` + strings.Repeat("é", 65) + `"}`,
+		"inputRequests: has 257 questions":                                        many(257, 1),
+		"inputRequests: the questions have more":                                  many(20, 15_000),
+		"inputRequests[1].key: must have":                                         question(asked("", form)),
+		"inputRequests[1].key: must have from":                                    question(asked("a b", form)),
+		"inputRequests[1].key: must have from 1":                                  question(asked(strings.Repeat("k", 129), form)),
+		"inputRequests[1].key: is that of":                                        question(asked("ok-1", form)),
+		"inputRequests[1].method: must be":                                        question(`{"key":"k","method":"sampling/createMessage","params":{}}`),
+		at + ": is missing":                                                       question(`{"key":"k","method":"elicitation/create"}`),
+		at + ": must be a JSON object":                                            question(asked("k", `[]`)),
+		at + ": must be a JSON":                                                   question(asked("k", `null`)),
+		at + ": has 16500 bytes":                                                  question(asked("k", `{"m":"`+strings.Repeat("x", 16_492)+`"}`)),
+		at + ": missing properties 'message'":                                     question(asked("k", `{}`)),
+		at + ".x: this number":                                                    question(asked("k", `{"x":1e400}`)),
+		at + ".mode: value must be 'form'":                                        question(asked("k", `{"mode":"voice","message":"?","requestedSchema":{"type":"object","properties":{}}}`)),
+		at + ".mode: value must be":                                               question(asked("k", `{"mode":7,"message":"?","requestedSchema":{"type":"object","properties":{}}}`)),
+		at + ".message: minLength":                                                question(asked("k", `{"message":"","requestedSchema":{"type":"object","properties":{}}}`)),
+		at + ": additional properties 'extra'":                                    question(asked("k", `{"message":"?","extra":1,"requestedSchema":{"type":"object","properties":{}}}`)),
+		at + ".url: must be":                                                      question(asked("k", `{"mode":"url","message":"?","url":"javascript:alert(1)"}`)),
+		at + ".url: must be an":                                                   question(asked("k", `{"mode":"url","message":"?","url":"https:"}`)),
+		at + ".elicitationId: must be":                                            question(asked("k", `{"mode":"url","message":"?","url":"https://a.b","elicitationId":"other"}`)),
+		at + ".requestedSchema.type: value must":                                  schema(`{"type":"array","properties":{}}`),
+		at + ".requestedSchema: missing property":                                 schema(`{"type":"object"}`),
+		at + ".requestedSchema.required[0]: names no property":                    schema(`{"type":"object","properties":{},"required":["a"]}`),
+		at + ".requestedSchema.$schema: value must be":                            schema(`{"type":"object","properties":{},"$schema":"https://example.com/own"}`),
+		at + ".requestedSchema.properties.a.type: value":                          property(`{"type":"object"}`),
+		at + ".requestedSchema.properties.a: missing property 'type'":             property(`{}`),
+		at + ".requestedSchema.properties.a: additional properties 'pattern'":     property(`{"type":"string","pattern":".*"}`),
+		at + ".requestedSchema.properties.a.format: value":                        property(`{"type":"string","format":"regex"}`),
+		at + ".requestedSchema.properties.a.enum[0]: got number":                  property(`{"type":"string","enum":[1]}`),
+		at + ".requestedSchema.properties.a: missing property 'items'":            property(`{"type":"array"}`),
+		at + ".requestedSchema.properties.a.items.type: value":                    property(`{"type":"array","items":{"type":"number","enum":["a"]}}`),
+		at + ".requestedSchema.properties.a.items: missing property 'enum'":       property(`{"type":"array","items":{"type":"string"}}`),
+		"stateName: must be plain text in one line, without the character U+001B": `{"sequence":1,"stateName":"a\u001b[2Jb"}`,
+		"stateName: must be plain text in one line, without the character U+000A": `{"sequence":1,"stateName":"a\nb"}`,
+		"stateName: must be plain text in one line, without the character U+202E": `{"sequence":1,"stateName":"a\u202eb"}`,
+		at + ".requestedSchema: additional properties 'additionalProperties'":     schema(`{"type":"object","properties":{},"additionalProperties":false}`),
+		"resultSize: goes only with":                                              `{"sequence":1,"resultSize":5}`,
+		"resultSize: must be a whole":                                             `{"sequence":1,"outcome":"result","result":{"content":[]},"resultSize":0}`,
+		"outcome: must be":                                                        `{"sequence":1,"outcome":"done"}`,
+		"result: goes only with":                                                  `{"sequence":1,"result":{"content":[]}}`,
+		"result: is missing":                                                      `{"sequence":1,"outcome":"result"}`,
+		"result: is missing;":                                                     result(`null`),
+		"result: got array":                                                       result(`[]`),
+		"result: missing property 'content'":                                      result(`{}`),
+		"result.isError: got string":                                              result(`{"content":[],"isError":"no"}`),
+		"result.content: got null":                                                result(`{"content":null}`),
+		"result.content[1].text: got number":                                      result(`{"content":[{"type":"text","text":""},{"type":"text","text":1}]}`),
+		"result.content[0].type: value must":                                      result(`{"content":[{"type":"video"}]}`),
+		"result.content[0]: missing properties":                                   result(`{"content":[{"type":"image"}]}`),
+		"result.content[0]: missing property":                                     result(`{"content":[{"type":"resource"}]}`),
+		"result.structuredContent.a[0]: this num":                                 result(`{"content":[],"structuredContent":{"a":[1e999]}}`),
+		"error: goes only with":                                                   `{"sequence":1,"outcome":"cancelled","error":{"code":1,"message":"x"}}`,
+		"error: is missing":                                                       `{"sequence":1,"outcome":"failed"}`,
+		"error.code: is missing":                                                  failed(`{"message":"x"}`),
+		"error.code: cannot be a JSON number":                                     failed(`{"code":3000000000,"message":"x"}`),
+		"error.code: must not be -32020":                                          failed(`{"code":-32020,"message":"x"}`),
+		"error.code: must not be -32099":                                          failed(`{"code":-32099,"message":"x"}`),
+		"error.code: must not be -32002":                                          failed(`{"code":-32002,"message":"x"}`),
+		"error.code: must not be -32042":                                          failed(`{"code":-32042,"message":"x"}`),
+		"error.code: must not be -32700":                                          failed(`{"code":-32700,"message":"x"}`),
+		"error.code: must not be -32601":                                          failed(`{"code":-32601,"message":"x"}`),
+		"error.message: must have":                                                failed(`{"code":1}`),
+		"error.message: must have from 1 to 4096":                                 failed(`{"code":1,"message":"` + strings.Repeat("x", 4097) + `"}`),
+		"error.data: must be a JSON object":                                       failed(`{"code":1,"message":"x","data":[]}`),
+		"error.data: has 16500 bytes":                                             failed(`{"code":1,"message":"x","data":{"m":"` + strings.Repeat("x", 16_492) + `"}}`),
+		"error.data.x: this number":                                               failed(`{"code":1,"message":"x","data":{"x":1e400}}`),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
@@ -42,6 +43,9 @@ func (c Client) Report(ctx context.Context, key types.NamespacedName, reports fu
 		}
 		if len(all) > maxReports { // the controller remembers as many Pods, the newest ones
 			all = slices.DeleteFunc(all, func(r v1alpha1.RuntimeReport) bool { return !slices.Contains(stored.Status.PodUIDs, r.PodUID) })
+		}
+		if equality.Semantic.DeepEqual(stored.Status, v1alpha1.McpTaskStatus{}) { // then there may be no status to add to
+			return []operation{{"add", "/status", map[string]any{"runtime": all}}}, nil
 		}
 		return []operation{{"add", "/status/runtime", all}}, nil
 	})

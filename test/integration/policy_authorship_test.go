@@ -117,6 +117,12 @@ func TestAuthorshipOfChanges(t *testing.T) {
 		{"answer with the own name", fmt.Sprintf(add, `,"answeredBy":{"principal":"`+alice+`","via":"kubectl"}`), ""},
 		{"answer with another name", fmt.Sprintf(add, `,"answeredBy":{"principal":"bob@example.com","via":"kubectl"}`),
 			"spec.inputResponses[key=second].answeredBy: must name you, that is via kubectl and principal " + alice},
+		{"answer without an action", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"content":{}},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`,
+			"spec.inputResponses[key=second].response: must have an action"},
+		{"answer with another action", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"action":"yes please"},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`,
+			"spec.inputResponses[key=second].response: must have an action"},
+		{"answer with a list", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"action":"accept","content":[1]},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`,
+			"spec.inputResponses[key=second].response: must have an action"},
 		{"answer through something else", fmt.Sprintf(add, `,"answeredBy":{"principal":"`+alice+`","via":"mcp"}`), "spec.inputResponses[key=second].answeredBy: "},
 		{"cancel without a name", fmt.Sprintf(cancel, ``), ""},
 		{"cancel with the own name", fmt.Sprintf(cancel, `,"by":"`+alice+`"`), ""},
@@ -193,21 +199,21 @@ func TestAnswersAreSigned(t *testing.T) {
 	expectAllowed(t, person.Patch(t.Context(), task, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"b","response":{"action":"decline"}}}]`)))
 	signed(t, task, first, "b "+alice+` via kubectl {"action":"decline"}`)
 	expectDenied(t, person.Patch(t.Context(), task.DeepCopy(), jsonPatch(
-		`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"c","response":{},"answeredBy":{"principal":"bob@example.com","via":"kubectl"}}}]`)), "answeredBy: must name you")
+		`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"c","response":{"action":"cancel"},"answeredBy":{"principal":"bob@example.com","via":"kubectl"}}}]`)), "answeredBy: must name you")
 	refusedWith(t, person.Patch(t.Context(), task.DeepCopy(), jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"a","response":{}}}]`)), "Duplicate value")
 
 	unsigned := newTask(namespace)
 	unsigned.Spec.InputResponses = []v1alpha1.InputResponse{answer("old", nil)}
 	expectAllowed(t, bridge.Create(t.Context(), unsigned))
-	expectAllowed(t, person.Patch(t.Context(), unsigned, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"new","response":{}}}]`)))
-	signed(t, unsigned, `old nobody {"action":"accept"}`, "new "+alice+" via kubectl {}")
+	expectAllowed(t, person.Patch(t.Context(), unsigned, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"new","response":{"action":"cancel"}}}]`)))
+	signed(t, unsigned, `old nobody {"action":"accept"}`, "new "+alice+` via kubectl {"action":"cancel"}`)
 
 	many := newTask(namespace)
 	for i := range 255 {
 		many.Spec.InputResponses = append(many.Spec.InputResponses, answer(fmt.Sprint("question-", i), nil))
 	}
 	expectAllowed(t, bridge.Create(t.Context(), many))
-	expectAllowed(t, person.Patch(t.Context(), many, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"last","response":{}}}]`)))
+	expectAllowed(t, person.Patch(t.Context(), many, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"last","response":{"action":"cancel"}}}]`)))
 	if by := many.Spec.InputResponses[255].AnsweredBy; by == nil || by.Principal != alice {
 		t.Errorf("the last of many is signed by %+v", by)
 	}

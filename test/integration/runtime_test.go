@@ -88,7 +88,7 @@ func TestWorkAsksAndGoesOn(t *testing.T) {
 	if q := task.Status.InputRequests; len(q) != 2 || q[0].Key != "k-1" || q[0].Answered || q[0].RequestedAt == nil || !strings.Contains(string(q[0].Params.Raw), `"default":null`) {
 		t.Errorf("questions %+v", q)
 	}
-	awaitEvents(t, task, "QuestionAsked", "the work asks k-1", "the work asks k-2")
+	awaitEvents(t, task, "QuestionAsked", "the work asks k-1: Approve 12 EUR?", "the work asks k-2: Sure?")
 
 	for i, patch := range []string{
 		`[{"op":"add","path":"/spec/inputResponses","value":[{"key":"k-1","response":{"action":"accept","content":{"ok":true}},"answeredBy":{"principal":"ann","via":"mcp"}}]}]`,

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/question"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/socket"
 )
@@ -26,7 +28,7 @@ func (p *program) ask(ctx context.Context, args []string) error {
 	flags.Var(part{&asked, "schema"}, "schema", "the form to fill in: a flat JSON Schema, or @ and a file that has it")
 	flags.Var(part{&asked, "url"}, "url", "the page to visit")
 	noWait := flags.Bool("no-wait", false, "print the keys of the questions, one a line, and do not wait for answers")
-	timeout := flags.Duration("timeout", 0, "how long to wait; without it, as long as it takes")
+	timeout := timeoutOf(flags)
 	if err := p.parse(flags, args, 0, 0); err != nil {
 		return err
 	}
@@ -69,7 +71,7 @@ func (p *program) ask(ctx context.Context, args []string) error {
 func (p *program) answer(ctx context.Context, args []string) error {
 	flags := p.flagSet("answer", "answer KEY [--wait] [--timeout 1h]")
 	wait := flags.Bool("wait", false, "wait for the answer")
-	timeout := flags.Duration("timeout", 0, "how long to wait; without it, as long as it takes")
+	timeout := timeoutOf(flags)
 	if err := p.parse(flags, args, 1, 1); err != nil {
 		return err
 	}
@@ -90,6 +92,13 @@ func (p *program) answer(ctx context.Context, args []string) error {
 		return &exit{ExitTimeout, "not answered yet"}
 	}
 	return p.print(shape(answer, false), []socket.Answer{answer})
+}
+
+// timeoutOf adds the option that bounds the waiting.
+func timeoutOf(flags *pflag.FlagSet) *time.Duration {
+	var timeout time.Duration
+	flags.Var((*timeValue)(&timeout), "timeout", "how long to wait, such as 90s or 1h; without it, as long as it takes")
+	return &timeout
 }
 
 // await waits for the answer to a question.

@@ -106,8 +106,9 @@ func refused(status int, answer []byte) error {
 	return &refusal{status, body.Error}
 }
 
-// away says whether the sidecar was not there, or went away: it is restarted then.
+// away says whether the sidecar was not there, or went away, as it is when it is restarted; or whether it is busy.
 func away(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+	var refused *refusal
+	return errors.As(err, &refused) && refused.status == http.StatusServiceUnavailable || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

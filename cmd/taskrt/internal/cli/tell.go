@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
@@ -25,6 +27,11 @@ const (
 func (p *program) progress(ctx context.Context, args []string) error {
 	flags := p.flagSet("progress", "progress N [--total M] [MESSAGE]")
 	total := flags.String("total", "", "the whole amount of work")
+	for _, arg := range args[:endOfOptions(args)] {
+		if negative.MatchString(arg) {
+			return usagef("%s: an amount of work must be a number from 0 on", arg)
+		}
+	}
 	if err := p.parse(flags, args, 1, 2); err != nil {
 		return err
 	}
@@ -34,6 +41,16 @@ func (p *program) progress(ctx context.Context, args []string) error {
 		}
 	}
 	return p.tell(ctx, "/v1/progress", socket.Progress{Current: json.Number(flags.Arg(0)), Total: json.Number(*total), Message: flags.Arg(1)})
+}
+
+var negative = regexp.MustCompile(`^-[0-9.]+$`)
+
+// endOfOptions is where options cannot stand any more.
+func endOfOptions(args []string) int {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return i
+	}
+	return len(args)
 }
 
 func (p *program) state(ctx context.Context, args []string) error {
@@ -59,18 +76,19 @@ func (p *program) result(ctx context.Context, args []string) error {
 		return err
 	}
 	var made json.RawMessage
+	var left int64
 	var err error
 	switch {
 	case flags.Changed("json") && (flags.Changed("text") || flags.Changed("file")):
 		return usagef("--json has the whole result: it goes with neither --text nor --file")
 	case flags.Changed("json"):
-		made, err = p.jsonResult(*file)
+		made, left, err = p.jsonResult(*file)
 	case flags.Changed("file"):
 		files := []result.File{}
 		for _, path := range *paths {
 			files = append(files, result.ParseFile(path))
 		}
-		made, err = result.Files(*text, files)
+		made, left, err = result.Files(*text, files)
 	case flags.Changed("text"):
 		made, err = result.Text(*text)
 	default:
@@ -79,47 +97,55 @@ func (p *program) result(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return p.finish(ctx, "/v1/result", made)
+	path := "/v1/result"
+	if left > 0 {
+		path += fmt.Sprintf("?size=%d", left)
+	}
+	return p.finish(ctx, path, made)
 }
 
-// jsonResult reads a result. One that is too large is left out, and says so: the work was done all the same.
-func (p *program) jsonResult(path string) (json.RawMessage, error) {
+// jsonResult reads a result. One that is too large is left out, and says so: the work was done all the same. Then left is its size.
+func (p *program) jsonResult(path string) (made json.RawMessage, left int64, err error) {
 	in, name := p.in, "stdin"
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		defer file.Close()
 		in, name = file, path
 	}
 	data, err := io.ReadAll(io.LimitReader(in, result.MaxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, 0, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(data) > result.MaxBytes {
-		rest, err := io.Copy(io.Discard, in)
+		size, err := result.Count(int64(len(data)), in)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
+			return nil, 0, fmt.Errorf("read %s: %w", name, err)
 		}
-		return result.TooLarge(int64(len(data)) + rest)
+		made, err := result.TooLarge(size)
+		return made, size.Bytes, err
 	}
-	made, err := result.FromJSON(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s %w", name, err)
+	if made, err = result.FromJSON(data); err != nil {
+		return nil, 0, fmt.Errorf("%s %w", name, err)
 	}
-	return made, nil
+	return made, 0, nil
 }
 
 func (p *program) fail(ctx context.Context, args []string) error {
 	flags := p.flagSet("fail", "fail --code N --message TEXT [--data JSON]")
-	code := flags.Int32("code", 0, "the code of the JSON-RPC error, e.g. -32000")
+	var code int32
+	flags.Var((*codeValue)(&code), "code", "the code of the JSON-RPC error, e.g. -32000")
 	message := flags.String("message", "", "what went wrong")
 	data := flags.String("data", "", "more about it, as a `JSON` object")
 	if err := p.parse(flags, args, 0, 0); err != nil {
 		return err
 	}
-	failure := report.Error{Code: *code, Message: *message}
+	if !flags.Changed("code") || !flags.Changed("message") {
+		return usagef("needs --code and --message")
+	}
+	failure := report.Error{Code: code, Message: *message}
 	if flags.Changed("data") {
 		if !json.Valid([]byte(*data)) {
 			return errors.New("--data is not JSON")

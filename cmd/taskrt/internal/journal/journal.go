@@ -40,7 +40,9 @@ type Ask struct {
 type Outcome struct {
 	Outcome string          `json:"outcome"`
 	Result  json.RawMessage `json:"result,omitempty"`
-	Error   *report.Error   `json:"error,omitempty"`
+	// ResultSize is the size in bytes of what the program handed over, where some of it was left out of Result.
+	ResultSize int64         `json:"resultSize,omitempty"`
+	Error      *report.Error `json:"error,omitempty"`
 }
 
 // Questions are all questions asked so far, in order.

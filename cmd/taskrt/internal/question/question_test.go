@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	bridge "github.com/mcptask/mcptask/api/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
 )
 
 func form(properties string) string { return `{"type":"object","properties":` + properties + `}` }
@@ -11,13 +14,26 @@ func form(properties string) string { return `{"type":"object","properties":` + 
 func TestSchemas(t *testing.T) {
 	for schema, words := range map[string]string{
 		form(`{}`): "",
-		form(`{"a":{"type":"string","title":"A","minLength":1,"maxLength":5,"pattern":"^a","format":"email","default":"a"}}`):                           "",
+		form(`{"a":{"type":"string","title":"A","minLength":1,"maxLength":5,"format":"email","default":"a"}}`):                                          "",
 		form(`{"a":{"type":"integer","minimum":0,"maximum":10,"default":3},"b":{"type":"number","default":0.5},"c":{"type":"boolean","default":true}}`): "",
 		form(`{"a":{"type":"string","enum":["x","y"],"enumNames":["X","Y"],"default":"x"}}`):                                                            "",
 		form(`{"a":{"type":"string","oneOf":[{"const":"x","title":"X"}]}}`):                                                                             "",
 		form(`{"a":{"type":"array","minItems":1,"maxItems":2,"items":{"type":"string","enum":["x","y"]},"default":["x"]}}`):                             "",
 		form(`{"a":{"type":"array","items":{"anyOf":[{"const":"x","title":"X"}]}}}`):                                                                    "",
-		`{"$schema":"https://json-schema.org/draft/2020-12/schema","title":"T","type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}`: "",
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}`:             "",
+		form(`{"a":{"type":"string","pattern":"^a"}}`):                                                                                                  "requestedSchema.properties.a.pattern is not part of an elicitation schema",
+		`{"type":"object","properties":{},"additionalProperties":false}`:                                                                                "requestedSchema.additionalProperties is not part of an elicitation schema",
+		`{"type":"object","properties":{},"title":"T"}`:                                                                                                 "requestedSchema.title is not part of an elicitation schema",
+		`{"type":"object","properties":{},"$schema":"https://example.com/own"}`:                                                                         "requestedSchema.$schema must be https://json-schema.org/draft/2020-12/schema or",
+		form(`{"a":{"type":"string","enum":["x",null]}}`):                                                                                               "requestedSchema.properties.a.enum must be an array of strings",
+		form(`{"a":{"type":"string","enum":["x"],"enumNames":[null]}}`):                                                                                 "requestedSchema.properties.a.enumNames must be an array",
+		form(`{"a":{"type":"string","oneOf":[{"Const":"x","title":"X"}]}}`):                                                                             "requestedSchema.properties.a.oneOf[0].Const is not part",
+		form(`{"a":{"type":"string","oneOf":[null]}}`):                                                                                                  "requestedSchema.properties.a.oneOf[0] must be a JSON object",
+		form(`{"a":{"type":"number","maximum":1e400}}`):                                                                                                 "requestedSchema.properties.a.maximum must be a number that 64 bits can hold",
+		form(`{"a":{"type":"number","minimum":1e-400}}`):                                                                                                "requestedSchema.properties.a.minimum must be a number that 64 bits",
+		form(`{"a":{"type":"integer","default":12345678901234567891}}`):                                                                                 "requestedSchema.properties.a.default must be a number that 64 bits",
+		form(`{"a":{"type":"number","default":null}}`):                                                                                                  "requestedSchema.properties.a.default must be a number",
+		form(`{"a":{"type":"number","default":0.0,"minimum":-1.5e3,"maximum":9223372036854775807}}`):                                                    "",
 		`[]`:                            "requestedSchema must be a JSON object",
 		`{"type":`:                      "requestedSchema is not JSON",
 		`{"properties":{}}`:             `requestedSchema.type must be "object"`,
@@ -48,6 +64,9 @@ func TestSchemas(t *testing.T) {
 	} {
 		p := Params{Message: "m", RequestedSchema: json.RawMessage(schema)}
 		check(t, schema, p.Check([]string{"form"}), words)
+		if words == "" {
+			theBridgeTakes(t, p)
+		}
 	}
 }
 
@@ -71,6 +90,7 @@ func TestParams(t *testing.T) {
 	for _, address := range []string{"https://x.example/a?b=c", "http://localhost:8080", "http://127.0.0.1", "http://[::1]:1"} {
 		p := Params{Message: "m", URL: address}
 		check(t, address, p.Check([]string{"url"}), "")
+		theBridgeTakes(t, p)
 	}
 	p := Params{Message: "m", URL: "https://x.example"}
 	check(t, "url", p.Check(nil), "this tool may not ask a url question: spec.runtime.asks of its McpTool must contain URL")
@@ -100,6 +120,23 @@ func TestKeysStay(t *testing.T) {
 	}
 }
 
+// theBridgeTakes checks that a question which was accepted here is accepted there too.
+func theBridgeTakes(t *testing.T, p Params) {
+	t.Helper()
+	p.ElicitationID = ""
+	q, err := NewNamer("", nil).Ask(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(report.Report{Sequence: 1, InputRequests: []report.InputRequest{q}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bridge.Read(body); err != nil {
+		t.Errorf("%s: the bridge says %v", body, err)
+	}
+}
+
 func FuzzParams(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var p Params
@@ -115,6 +152,7 @@ func FuzzParams(f *testing.F) {
 		if err := json.Unmarshal(first.Params, &again); err != nil {
 			t.Fatal(err)
 		}
+		theBridgeTakes(t, again)
 		again.ElicitationID = ""
 		if err := again.Check([]string{"form", "url"}); err != nil {
 			t.Fatal(err)

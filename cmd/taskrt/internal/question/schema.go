@@ -5,20 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
+// dialects are the values of $schema that the bridge takes.
+var dialects = []string{"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"}
+
 // checkSchema holds a schema to what MCP lets a form ask for: a flat object of strings, numbers, booleans and choices
-// (2025-11-25 and 2026-07-28, client/elicitation, Requested Schema).
+// (2025-11-25 and 2026-07-28, client/elicitation, Requested Schema). What it accepts the bridge accepts: a program is told
+// at once, in the words of its own request.
 func checkSchema(data json.RawMessage) error {
 	root, err := object("requestedSchema", data)
 	if err != nil {
 		return err
 	}
-	if err := root.only("$schema", "type", "title", "description", "properties", "required", "additionalProperties"); err != nil {
+	if err := root.only("$schema", "type", "properties", "required"); err != nil {
 		return err
+	}
+	if root.members["$schema"] != nil && !slices.Contains(dialects, root.text("$schema")) {
+		return root.wrong("$schema", "must be "+strings.Join(dialects, " or "))
 	}
 	if root.text("type") != "object" {
 		return root.wrong("type", `must be "object"`)
@@ -39,8 +48,8 @@ func checkSchema(data json.RawMessage) error {
 			return err
 		}
 	}
-	var required []string
-	if root.decode("required", &required) != nil {
+	required, err := root.strings("required")
+	if err != nil {
 		return root.wrong("required", "must be an array of strings")
 	}
 	for _, name := range required {
@@ -99,6 +108,22 @@ func (n *node) text(member string) string {
 	return text
 }
 
+// strings is a member that is an array of strings, nil when there is none.
+func (n *node) strings(member string) ([]string, error) {
+	var items []*string // null is no string
+	if err := n.decode(member, &items); err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, item := range items {
+		if item == nil {
+			return nil, errors.New("has null")
+		}
+		all = append(all, *item)
+	}
+	return all, nil
+}
+
 func (n *node) only(allowed ...string) error {
 	for _, name := range n.names() {
 		if !slices.Contains(allowed, name) {
@@ -130,7 +155,7 @@ func (n *node) check() error {
 
 func (n *node) checkString() error {
 	choice := n.members["enum"] != nil || n.members["oneOf"] != nil
-	allowed := []string{"type", "title", "description", "default", "minLength", "maxLength", "pattern", "format", "enum", "oneOf"}
+	allowed := []string{"type", "title", "description", "default", "minLength", "maxLength", "format", "enum", "oneOf"}
 	if choice {
 		allowed = []string{"type", "title", "description", "default", "enum", "enumNames", "oneOf"}
 	}
@@ -143,11 +168,9 @@ func (n *node) checkString() error {
 	if err := n.checkBounds("minLength", "maxLength"); err != nil {
 		return err
 	}
-	var text string
-	for _, member := range []string{"pattern", "default"} {
-		if n.decode(member, &text) != nil {
-			return n.wrong(member, "must be a string")
-		}
+	var preset string
+	if n.decode("default", &preset) != nil {
+		return n.wrong("default", "must be a string")
 	}
 	if n.members["format"] != nil && !slices.Contains([]string{"email", "uri", "date", "date-time"}, n.text("format")) {
 		return n.wrong("format", "must be email, uri, date or date-time")
@@ -161,8 +184,8 @@ func (n *node) checkChoice() error {
 	if err != nil {
 		return err
 	}
-	var names []string
-	if n.decode("enumNames", &names) != nil || n.members["enumNames"] != nil && len(names) != len(options) {
+	names, err := n.strings("enumNames")
+	if err != nil || n.members["enumNames"] != nil && len(names) != len(options) {
 		return n.wrong("enumNames", "must be an array with one string for each of enum")
 	}
 	var preset string
@@ -197,8 +220,8 @@ func (n *node) checkChoices() error {
 	if err := n.checkBounds("minItems", "maxItems"); err != nil {
 		return err
 	}
-	var preset []string
-	if n.decode("default", &preset) != nil {
+	preset, err := n.strings("default")
+	if err != nil {
 		return n.wrong("default", "must be an array of strings")
 	}
 	for _, choice := range preset {
@@ -214,22 +237,31 @@ func (n *node) options(plain, titled string) ([]string, error) {
 	if (n.members[plain] == nil) == (n.members[titled] == nil) {
 		return nil, fmt.Errorf("%s must have either %s or %s", n.path, plain, titled)
 	}
-	var options []string
 	if n.members[plain] != nil {
-		if n.decode(plain, &options) != nil || len(options) == 0 {
+		options, err := n.strings(plain)
+		if err != nil || len(options) == 0 {
 			return nil, n.wrong(plain, "must be an array of strings, with at least one")
 		}
 		return options, nil
 	}
-	var entries []struct{ Const, Title *string }
+	var entries []json.RawMessage
 	if n.decode(titled, &entries) != nil || len(entries) == 0 {
 		return nil, n.wrong(titled, `must be an array of {"const":…,"title":…}, with at least one`)
 	}
-	for i, entry := range entries {
-		if entry.Const == nil || entry.Title == nil {
-			return nil, fmt.Errorf("%s.%s[%d] must have const and title, both strings", n.path, titled, i)
+	var options []string
+	for i, data := range entries {
+		entry, err := object(fmt.Sprintf("%s.%s[%d]", n.path, titled, i), data)
+		if err != nil {
+			return nil, err
 		}
-		options = append(options, *entry.Const)
+		if err := entry.only("const", "title"); err != nil {
+			return nil, err
+		}
+		var value, title *string
+		if entry.decode("const", &value) != nil || entry.decode("title", &title) != nil || value == nil || title == nil {
+			return nil, fmt.Errorf("%s must have const and title, both strings", entry.path)
+		}
+		options = append(options, *value)
 	}
 	return options, nil
 }
@@ -238,19 +270,56 @@ func (n *node) checkNumber() error {
 	if err := n.only("type", "title", "description", "default", "minimum", "maximum"); err != nil {
 		return err
 	}
-	var low, high, preset float64
-	for member, target := range map[string]*float64{"minimum": &low, "maximum": &high, "default": &preset} {
-		if n.decode(member, target) != nil {
-			return n.wrong(member, "must be a number")
+	values := map[string]float64{}
+	for _, member := range []string{"minimum", "maximum", "default"} {
+		if n.members[member] == nil {
+			continue
 		}
+		value, err := number(n.members[member])
+		if err != nil {
+			return n.wrong(member, err.Error())
+		}
+		values[member] = value
 	}
-	if n.members["minimum"] != nil && n.members["maximum"] != nil && low > high {
+	if n.members["minimum"] != nil && n.members["maximum"] != nil && values["minimum"] > values["maximum"] {
 		return n.wrong("minimum", "is larger than maximum")
 	}
-	if n.text("type") == "integer" && preset != float64(int64(preset)) {
+	if n.text("type") == "integer" && values["default"] != math.Trunc(values["default"]) {
 		return n.wrong("default", "must be a whole number")
 	}
 	return nil
+}
+
+// maxNumberBytes is enough for every number that is kept as it is.
+const maxNumberBytes = 32
+
+// number reads a JSON number, but none that the API server would keep as another one: it has 64-bit integers and floats.
+func number(data json.RawMessage) (float64, error) {
+	text := string(data)
+	var value *float64
+	if err := json.Unmarshal(data, &value); err != nil && isNumber(text) {
+		return 0, errTooLarge
+	} else if err != nil || value == nil {
+		return 0, errors.New("must be a number")
+	}
+	exact := len(text) <= maxNumberBytes
+	if mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e"); strings.ContainsAny(text, ".eE") {
+		zero := strings.Trim(mantissa, "-0.") == ""
+		exact = exact && (*value != 0 || zero && len(exponent) <= 4)
+	} else {
+		_, err := strconv.ParseInt(text, 10, 64)
+		exact = exact && err == nil
+	}
+	if !exact {
+		return 0, errTooLarge
+	}
+	return *value, nil
+}
+
+var errTooLarge = errors.New("must be a number that 64 bits can hold")
+
+func isNumber(text string) bool {
+	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9')
 }
 
 func (n *node) checkBoolean() error {

@@ -7,14 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// Response is what somebody answered to an elicitation (MCP 2026-07-28, client/elicitation, Response Actions).
-type Response struct {
-	// Action is "accept", "decline" or "cancel".
-	Action string `json:"action"`
-	// Content is what was filled in, for a form that was accepted.
-	Content json.RawMessage `json:"content,omitempty"`
-}
-
 // DecodeAnswers reads the answers that the runtime port sent.
 func DecodeAnswers(data []byte) (*Answers, error) {
 	var answers Answers
@@ -32,26 +24,11 @@ func DecodeAnswers(data []byte) (*Answers, error) {
 	return &answers, nil
 }
 
-// DecodeResponse reads one answer's response.
-func DecodeResponse(data []byte) (*Response, error) {
-	var response Response
-	if err := json.Unmarshal(data, &response); err != nil {
-		return nil, fmt.Errorf("response: %w", err)
-	}
-	switch response.Action {
-	case "accept", "decline", "cancel":
-		return &response, nil
-	case "":
-		return nil, errors.New("response.action is missing")
-	}
-	return nil, fmt.Errorf("response.action is %q, none of accept, decline and cancel", response.Action)
-}
-
 // Check says whether a program may end its task with this error (MCP 2026-07-28, basic, Error Codes; JSON-RPC 2.0, section 5.1).
 func (e *Error) Check() error {
 	switch code := e.Code; {
 	case code == 0:
-		return errors.New("code is missing")
+		return errors.New("code must not be 0: take one of the tool's own, e.g. -32000")
 	case code >= -32099 && code <= -32020, code == -32002, code == -32042:
 		return fmt.Errorf("code %d is reserved by MCP: take one outside -32020 to -32099, not -32002 and not -32042", code)
 	case code == -32700, code == -32600, code == -32601:

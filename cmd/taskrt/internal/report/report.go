@@ -9,10 +9,11 @@ const (
 	MaxBytes         = 512 << 10 // of a whole report, as JSON
 	MaxOpenQuestions = 64
 	MaxQuestions     = 256
-	MaxParamsBytes   = 16 << 10 // of one question
-	MaxStateName     = 64       // characters
-	MaxMessage       = 1024     // characters of a progress message
-	MaxErrorMessage  = 4096     // characters
+	MaxParamsBytes   = 16 << 10  // of one question
+	MaxAllParams     = 256 << 10 // of all questions
+	MaxStateName     = 64        // characters
+	MaxMessage       = 1024      // characters of a progress message
+	MaxErrorMessage  = 4096      // characters
 )
 
 // Report is all that a Pod tells about its work. It is always sent whole; a larger sequence replaces a smaller one.
@@ -23,7 +24,9 @@ type Report struct {
 	InputRequests []InputRequest  `json:"inputRequests,omitempty"`
 	Outcome       string          `json:"outcome,omitempty"`
 	Result        json.RawMessage `json:"result,omitempty"`
-	Error         *Error          `json:"error,omitempty"`
+	// ResultSize is the size in bytes of what the program handed over, where some of it was left out of Result.
+	ResultSize int64  `json:"resultSize,omitempty"`
+	Error      *Error `json:"error,omitempty"`
 }
 
 // How a program may say that its work ended.

@@ -31,53 +31,62 @@ func ParseFile(s string) File {
 	return File{Path: s}
 }
 
-// Files is a result with embedded files, after a text if there is one. A file for which there is no room is left out, and said.
-func Files(text string, files []File) (json.RawMessage, error) {
+// Files is a result with embedded files, after a text if there is one. A file for which there is no room is left out, and said; then
+// left is the size in bytes of the text and all files, else 0.
+func Files(text string, files []File) (made json.RawMessage, left int64, err error) {
 	result := callToolResult{Content: []block{}}
 	room := int64(MaxBytes - len(text))
 	if text != "" {
 		result.Content = append(result.Content, block{Type: "text", Text: text})
 	}
+	size, whole := int64(len(text)), true
 	for _, f := range files {
-		b, taken, err := f.block(room)
+		data, has, err := f.read()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		room -= taken
+		size += has.Bytes
+		name, kind := filepath.Base(f.Path), f.kind(data)
+		b, takes, err := embed(name, kind, data)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		if has.Bytes > MaxBytes || takes > room {
+			whole = false
+			b = block{Type: "text", Text: fmt.Sprintf("%s (%s, %v) is left out: a result may have %d bytes in all.", name, kind, has, MaxBytes)}
+			takes = int64(len(b.Text))
+		}
+		room -= takes
 		result.Content = append(result.Content, b)
 	}
-	return encode(result)
+	if whole {
+		size = 0
+	}
+	made, err = encode(result)
+	return made, size, err
 }
 
-// block embeds the file, and says how many bytes of room it takes.
-func (f File) block(room int64) (block, int64, error) {
+// read reads as much of the file as there may be room for, and says how large it is.
+func (f File) read() ([]byte, Size, error) {
 	file, err := os.Open(f.Path)
 	if err != nil {
-		return block{}, 0, err
+		return nil, Size{}, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return block{}, 0, err
-	}
-	if info.IsDir() {
-		return block{}, 0, fmt.Errorf("%s is a folder", f.Path)
+	if info, err := file.Stat(); err != nil {
+		return nil, Size{}, err
+	} else if info.IsDir() {
+		return nil, Size{}, fmt.Errorf("%s is a folder", f.Path)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
 	if err != nil {
-		return block{}, 0, fmt.Errorf("read %s: %w", f.Path, err)
+		return nil, Size{}, fmt.Errorf("read %s: %w", f.Path, err)
 	}
-	kind := f.kind(data)
-	size := max(info.Size(), int64(len(data)))
-	b, taken, err := embed(filepath.Base(f.Path), kind, data)
+	size, err := Count(int64(len(data)), file)
 	if err != nil {
-		return block{}, 0, fmt.Errorf("%s: %w", f.Path, err)
+		return nil, Size{}, fmt.Errorf("read %s: %w", f.Path, err)
 	}
-	if size > MaxBytes || taken > room {
-		left := fmt.Sprintf("%s (%s, %d bytes) is left out: a result may have %d bytes in all.", filepath.Base(f.Path), kind, size, MaxBytes)
-		return block{Type: "text", Text: left}, int64(len(left)), nil
-	}
-	return b, taken, nil
+	return data, size, nil
 }
 
 func (f File) kind(data []byte) string {
@@ -90,6 +99,7 @@ func (f File) kind(data []byte) string {
 	return http.DetectContentType(data)
 }
 
+// embed embeds a file, and says how many bytes of room it takes.
 func embed(name, kind string, data []byte) (block, int64, error) {
 	base64Size := int64(len(data))*4/3 + 256
 	top, _, ok := strings.Cut(kind, "/")

@@ -94,9 +94,9 @@ func Failure(words string) (json.RawMessage, error) {
 	return encode(callToolResult{Content: []block{{Type: "text", Text: words}}, IsError: true})
 }
 
-// TooLarge stands for a result of that size, in bytes.
-func TooLarge(size int64) (json.RawMessage, error) {
-	return Text(fmt.Sprintf("The tool's result has %d bytes, more than the %d that are taken; it is left out. Ask for less.", size, MaxBytes))
+// TooLarge stands for a result of that size.
+func TooLarge(size Size) (json.RawMessage, error) {
+	return Text(fmt.Sprintf("The tool's result has %v, more than the %d that are taken; it is left out. Ask for less.", size, MaxBytes))
 }
 
 func encode(value any) (json.RawMessage, error) {

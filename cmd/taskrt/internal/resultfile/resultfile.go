@@ -58,7 +58,7 @@ func (f *File) look() {
 	}
 	hash, taken, err := f.read()
 	if err == nil {
-		err = f.take(hash, taken)
+		err = f.Task.FinishWithFile(hash, taken, refused)
 	}
 	if err != nil {
 		f.Log.Info("the result file is not taken yet", "file", f.Path, "reason", err.Error())
@@ -73,7 +73,7 @@ func (f *File) LastLook() {
 		return
 	}
 	if err == nil {
-		err = f.take(hash, taken)
+		err = f.Task.FinishWithFile(hash, taken, refused)
 	}
 	if err == nil || errors.Is(err, task.ErrEnded) {
 		return
@@ -82,10 +82,6 @@ func (f *File) LastLook() {
 	if err := f.Task.FinishWithFile(hash+" refused", refused(err.Error()), nil); err != nil {
 		f.Log.Warn("this could not be told to the task", "reason", err.Error())
 	}
-}
-
-func (f *File) take(hash string, taken []byte) error {
-	return f.Task.FinishWithFile(hash, journal.Outcome{Outcome: report.OutcomeResult, Result: taken}, refused)
 }
 
 // refused is the result of a tool whose result file is wrong.
@@ -98,35 +94,37 @@ func refused(words string) journal.Outcome {
 	return journal.Outcome{Outcome: report.OutcomeResult, Result: made}
 }
 
-// read returns the result that the file holds, and the hash of the file.
-func (f *File) read() (hash string, made []byte, err error) {
+// read returns the result that the file holds, as an outcome, and the hash of the file.
+func (f *File) read() (hash string, o journal.Outcome, err error) {
+	o.Outcome = report.OutcomeResult
 	// The sidecar reads more than the program may: it follows no link, and does not wait for a pipe.
 	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return "", nil, fmt.Errorf("cannot be read by the sidecar (user id %d): make it readable for all, or use task result --json", os.Getuid())
+		return "", o, fmt.Errorf("cannot be read by the sidecar (user id %d): make it readable for all, or use task result --json", os.Getuid())
 	case errors.Is(err, syscall.ELOOP):
-		return "", nil, errors.New("is a symbolic link: it must be a file")
+		return "", o, errors.New("is a symbolic link: it must be a file")
 	case err != nil:
-		return "", nil, err
+		return "", o, err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return "", nil, err
+		return "", o, err
 	}
 	if !info.Mode().IsRegular() {
-		return "", nil, errors.New("is not a file")
+		return "", o, errors.New("is not a file")
 	}
 	if info.Size() > result.MaxBytes {
-		made, err = result.TooLarge(info.Size())
-		return fmt.Sprintf("%d bytes", info.Size()), made, err
+		o.ResultSize = info.Size()
+		o.Result, err = result.TooLarge(result.Size{Bytes: info.Size()})
+		return fmt.Sprintf("%d bytes", info.Size()), o, err
 	}
 	data, err := io.ReadAll(io.LimitReader(file, result.MaxBytes))
 	if err != nil {
-		return "", nil, err
+		return "", o, err
 	}
 	sum := sha256.Sum256(data)
-	made, err = result.FromJSON(data)
-	return hex.EncodeToString(sum[:]), made, err
+	o.Result, err = result.FromJSON(data)
+	return hex.EncodeToString(sum[:]), o, err
 }

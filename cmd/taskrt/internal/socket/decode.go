@@ -9,8 +9,10 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
+	"github.com/mcptask/mcptask/api/report/plain"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/question"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
 )
@@ -49,7 +51,7 @@ func decodeProgress(body []byte) (report.Progress, error) {
 	if err != nil {
 		return report.Progress{}, err
 	}
-	return report.Progress{Current: current, Total: total, Message: shorten(b.Message)}, nil
+	return report.Progress{Current: current, Total: total, Message: shorten(plain.Line(b.Message))}, nil
 }
 
 var decimal = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,15})?$`)
@@ -85,6 +87,9 @@ func decodeState(body []byte) (string, error) {
 	if n := utf8.RuneCountInString(b.Name); n > report.MaxStateName {
 		return "", fmt.Errorf("name has %d characters; at most %d", n, report.MaxStateName)
 	}
+	if r, found := plain.Control(b.Name); found {
+		return "", fmt.Errorf("name must be plain text in one line, without the character %U", r)
+	}
 	return b.Name, nil
 }
 
@@ -103,14 +108,37 @@ func decodeQuestions(body []byte) (*Questions, error) {
 }
 
 func decodeFail(body []byte) (*report.Error, error) {
-	var b report.Error
-	if err := strict(body, &b); err != nil {
+	var sent struct {
+		Code *int64 `json:"code"`
+		report.Error
+	}
+	if err := strict(body, &sent); err != nil {
 		return nil, err
 	}
+	b := sent.Error
+	switch {
+	case sent.Code == nil:
+		return nil, errors.New("code is missing")
+	case *sent.Code < math.MinInt32 || *sent.Code > math.MaxInt32:
+		return nil, fmt.Errorf("code must be a whole number from %d to %d", math.MinInt32, math.MaxInt32)
+	}
+	b.Code = int32(*sent.Code)
 	if bytes.Equal(b.Data, []byte("null")) {
 		b.Data = nil
 	}
 	return &b, b.Check()
+}
+
+// plainly says what cannot be read in JSON's words, not in Go's.
+func plainly(err error) error {
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mistyped) && mistyped.Field == "":
+		return errors.New("it must be a JSON object")
+	case errors.As(err, &mistyped):
+		return fmt.Errorf("%s must not be a JSON %s", mistyped.Field, mistyped.Value)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // strict refuses fields that nobody reads: most often they are misspelled.
@@ -121,7 +149,7 @@ func strict(body []byte, target any) error {
 		if errors.Is(err, io.EOF) {
 			return errors.New("the body is empty: it must be a JSON object")
 		}
-		return fmt.Errorf("the body is wrong: %w", err)
+		return fmt.Errorf("the body is wrong: %w", plainly(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("the body is wrong: there is more after the JSON object")

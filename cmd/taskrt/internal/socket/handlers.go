@@ -47,7 +47,7 @@ type Keys struct {
 	Keys []string `json:"keys"`
 }
 
-func (s *Server) task(http.ResponseWriter, *http.Request) (any, error) {
+func (s *Server) task(*http.Request, []byte) (any, error) {
 	now := s.Task.Snapshot()
 	shown := Task{
 		TaskID: s.TaskID, Namespace: s.Namespace, Asks: append([]string{}, s.Asks...), Ended: now.Ended, Unstored: now.Unstored,
@@ -59,11 +59,7 @@ func (s *Server) task(http.ResponseWriter, *http.Request) (any, error) {
 	return shown, nil
 }
 
-func (s *Server) progress(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := s.body(w, r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) progress(_ *http.Request, body []byte) (any, error) {
 	p, err := decodeProgress(body)
 	if err != nil {
 		return nil, &task.Refusal{Reason: err}
@@ -72,11 +68,7 @@ func (s *Server) progress(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-func (s *Server) state(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := s.body(w, r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) state(_ *http.Request, body []byte) (any, error) {
 	name, err := decodeState(body)
 	if err != nil {
 		return nil, &task.Refusal{Reason: err}
@@ -85,11 +77,7 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
-func (s *Server) questions(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := s.body(w, r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) questions(r *http.Request, body []byte) (any, error) {
 	b, err := decodeQuestions(body)
 	if err != nil {
 		return nil, &task.Refusal{Reason: err}
@@ -104,7 +92,7 @@ func (s *Server) questions(w http.ResponseWriter, r *http.Request) (any, error) 
 	return Keys{keys}, nil
 }
 
-func (s *Server) question(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *Server) question(r *http.Request, _ []byte) (any, error) {
 	wait, err := waitTime(r)
 	if err != nil {
 		return nil, err
@@ -119,30 +107,22 @@ func (s *Server) question(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if answer == nil {
 		return Answer{Key: key}, nil
 	}
-	response, err := report.DecodeResponse(answer)
-	if err != nil {
-		return nil, err
-	}
-	return Answer{Key: key, Answered: true, Action: response.Action, Content: response.Content}, nil
+	return Answer{Key: key, Answered: true, Action: answer.Action, Content: answer.Content}, nil
 }
 
-func (s *Server) result(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := s.body(w, r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) result(r *http.Request, body []byte) (any, error) {
 	made, err := result.FromJSON(body)
 	if err != nil {
 		return nil, &task.Refusal{Reason: errors.New("the result " + err.Error())}
 	}
-	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeResult, Result: made})
-}
-
-func (s *Server) fail(w http.ResponseWriter, r *http.Request) (any, error) {
-	body, err := s.body(w, r)
+	size, err := resultSize(r)
 	if err != nil {
 		return nil, err
 	}
+	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeResult, Result: made, ResultSize: size})
+}
+
+func (s *Server) fail(r *http.Request, body []byte) (any, error) {
 	failure, err := decodeFail(body)
 	if err != nil {
 		return nil, &task.Refusal{Reason: err}
@@ -150,6 +130,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeFailed, Error: failure})
 }
 
-func (s *Server) cancelled(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (s *Server) cancelled(r *http.Request, _ []byte) (any, error) {
 	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeCancelled})
 }

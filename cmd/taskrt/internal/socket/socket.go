@@ -2,6 +2,7 @@
 package socket
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -23,11 +24,14 @@ import (
 
 const (
 	// maxConnections at once; further ones wait.
-	maxConnections = 128
-	// maxReading is how many bodies are read at once: it bounds the memory that they take.
-	maxReading = 4
-	// bodyWithin bounds the reading of a body.
-	bodyWithin = 30 * time.Second
+	maxConnections = 512
+	// maxSmall is how much of every body is read at once; of that which is larger only maxLarge at a time are read further. So the
+	// memory that bodies take is bounded, and a body that does not come holds up nobody's small one.
+	maxSmall = 8 << 10
+	maxLarge = 4
+	// headersWithin and bodyWithin bound the reading of a request: its sender is in the same Pod.
+	headersWithin = 5 * time.Second
+	bodyWithin    = 5 * time.Second
 	// MaxWait is how long a request for an answer may wait.
 	MaxWait = 60 * time.Second
 )
@@ -42,7 +46,7 @@ type Server struct {
 	Asks []string
 	Log  *slog.Logger
 
-	reading    chan struct{}
+	large      chan struct{}
 	bodyWithin time.Duration
 }
 
@@ -54,11 +58,11 @@ var Routes = []string{
 
 // Handler serves the requests.
 func (s *Server) Handler() http.Handler {
-	s.reading = make(chan struct{}, maxReading)
+	s.large = make(chan struct{}, maxLarge)
 	if s.bodyWithin == 0 {
 		s.bodyWithin = bodyWithin
 	}
-	handlers := map[string]func(http.ResponseWriter, *http.Request) (any, error){
+	handlers := map[string]func(r *http.Request, body []byte) (any, error){
 		"GET /v1/task":            s.task,
 		"POST /v1/progress":       s.progress,
 		"POST /v1/state":          s.state,
@@ -72,7 +76,12 @@ func (s *Server) Handler() http.Handler {
 	for _, route := range Routes {
 		handle := handlers[route]
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
-			answer, err := handle(w, r)
+			body, err := s.body(w, r)
+			if err != nil {
+				s.answer(w, nil, err)
+				return
+			}
+			answer, err := handle(r, body)
 			s.answer(w, answer, err)
 		})
 	}
@@ -101,7 +110,7 @@ func Listen(path string) (net.Listener, error) {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: headersWithin,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
@@ -114,31 +123,52 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-var errTooLarge = fmt.Errorf("the body has more than %d bytes", report.MaxBytes)
+var (
+	errTooLarge = fmt.Errorf("the body has more than %d bytes", report.MaxBytes)
+	errBusy     = errors.New("the sidecar is busy with other large requests; try again")
+)
 
-// body reads the body of a request. The time for it is not the server's ReadTimeout: that would end requests that wait.
+// body reads the body of a request. The time for it is not the server's ReadTimeout: that would end requests that wait. A body that
+// could not be read leaves its time over, so that the server does not wait for the rest.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	select {
-	case s.reading <- struct{}{}:
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
-	defer func() { <-s.reading }()
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(s.bodyWithin)); err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	data, err := io.ReadAll(io.LimitReader(r.Body, report.MaxBytes+1))
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxSmall))
+	if err == nil && len(data) == maxSmall {
+		data, err = s.rest(data, r)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read the body: %w", err)
+		return nil, err
 	}
 	if err := connection.SetReadDeadline(time.Time{}); err != nil {
 		return nil, fmt.Errorf("read the body: %w", err)
 	}
-	if len(data) > report.MaxBytes {
+	return data, nil
+}
+
+// rest reads on when it is the turn of this large body.
+func (s *Server) rest(begun []byte, r *http.Request) ([]byte, error) {
+	patience := time.NewTimer(s.bodyWithin)
+	defer patience.Stop()
+	select {
+	case s.large <- struct{}{}:
+	case <-patience.C:
+		return nil, errBusy
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	defer func() { <-s.large }()
+	data := bytes.NewBuffer(begun)
+	_, err := io.Copy(data, io.LimitReader(r.Body, int64(report.MaxBytes-len(begun)+1)))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the body: %w", err)
+	case data.Len() > report.MaxBytes:
 		return nil, errTooLarge
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // answer writes JSON, or no content when there is neither an answer nor an error.
@@ -177,6 +207,8 @@ func statusOf(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout
+	case errors.Is(err, errBusy):
+		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
 }
@@ -192,6 +224,19 @@ func waitTime(r *http.Request) (time.Duration, error) {
 		return 0, &task.Refusal{Reason: errors.New("wait must be a number of seconds")}
 	}
 	return min(time.Duration(seconds)*time.Second, MaxWait), nil
+}
+
+// resultSize reads ?size=BYTES, the size of what a program had that leaves out some of it.
+func resultSize(r *http.Request) (int64, error) {
+	text := r.URL.Query().Get("size")
+	if text == "" {
+		return 0, nil
+	}
+	size, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || size < 1 {
+		return 0, &task.Refusal{Reason: errors.New("size must be a number of bytes, from 1 on")}
+	}
+	return size, nil
 }
 
 // newID is the id of an ask whose program gave none.

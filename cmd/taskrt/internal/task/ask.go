@@ -68,7 +68,7 @@ func (t *Task) ask(id string, params []question.Params) (*ask, error) {
 	}
 	a := newAsk(made)
 	t.asked = append(t.asked, a)
-	if err := t.fits(); err != nil {
+	if err := errors.Join(t.questionsFit(), t.fits()); err != nil {
 		t.withdraw(a)
 		return nil, &Refusal{err}
 	}
@@ -114,6 +114,18 @@ func same(a *ask, params []question.Params) error {
 	return nil
 }
 
+// questionsFit says whether the questions together are within their bound.
+func (t *Task) questionsFit() error {
+	size := 0
+	for _, q := range t.questions() {
+		size += len(q.Params)
+	}
+	if size > report.MaxAllParams {
+		return fmt.Errorf("the questions of this Pod would have %d bytes together; at most %d", size, report.MaxAllParams)
+	}
+	return nil
+}
+
 func (t *Task) roomFor(n int) error {
 	all, open := 0, 0
 	for _, a := range t.asked {
@@ -125,33 +137,42 @@ func (t *Task) roomFor(n int) error {
 		}
 	}
 	if open+n > report.MaxOpenQuestions {
-		return fmt.Errorf("%d questions are open; at most %d may be", open, report.MaxOpenQuestions)
+		return fmt.Errorf("%d questions are asked at once, and %d are open; at most %d may be open", n, open, report.MaxOpenQuestions)
 	}
 	if all+n > report.MaxQuestions {
-		return fmt.Errorf("this Pod has asked %d questions; at most %d are possible", all, report.MaxQuestions)
+		return fmt.Errorf("%d questions are asked at once, and this Pod has asked %d; at most %d are possible in all", n, all, report.MaxQuestions)
 	}
 	return nil
 }
 
-// Answer waits for the answer to a question until ctx is done. Without an answer by then it returns nil.
-func (t *Task) Answer(ctx context.Context, key string) (json.RawMessage, error) {
+// Answer waits for the answer to a question until ctx is done. Without an answer by then it returns nil. An answer that does not fit
+// its question is a Refusal.
+func (t *Task) Answer(ctx context.Context, key string) (*question.Answer, error) {
 	answer := t.find(key)
 	if answer == nil {
 		return nil, ErrNoSuchQuestion
 	}
 	select {
 	case <-answer.came:
-		return answer.response, nil
+		return answer.read()
 	default:
 	}
 	select {
 	case <-answer.came:
-		return answer.response, nil
+		return answer.read()
 	case <-t.ended:
 		return nil, ErrEnded
 	case <-ctx.Done():
 		return nil, nil
 	}
+}
+
+func (a *answer) read() (*question.Answer, error) {
+	read, err := question.ReadAnswer(a.params, a.response)
+	if err != nil {
+		return nil, &Refusal{fmt.Errorf("the answer to %s does not fit the question: %w", a.key, err)}
+	}
+	return read, nil
 }
 
 func (t *Task) find(key string) *answer {

@@ -1,8 +1,13 @@
 package task
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
 )
@@ -78,7 +83,7 @@ func (t *Task) report(changes []Change) report.Report {
 		r.Progress, r.StateName = said.progress, said.stateName
 	}
 	if ended != nil {
-		r.Outcome, r.Result, r.Error = ended.Outcome.Outcome, ended.Result, ended.Error
+		r.Outcome, r.Result, r.ResultSize, r.Error = ended.Outcome.Outcome, ended.Result, ended.ResultSize, ended.Error
 	}
 	for _, a := range t.asked {
 		if a.Stored || slices.Contains(changes, Change{ask: a}) {
@@ -130,7 +135,7 @@ func (t *Task) Refused(c Change, reason error) error {
 			t.status = t.known
 		}
 	case c.ask != nil:
-		c.ask.err = &Refusal{reason}
+		c.ask.err = &Refusal{t.ofProgram(c.ask, reason)}
 		t.withdraw(c.ask)
 		settle(c.ask.settled)
 	case c.outcome != nil:
@@ -146,6 +151,30 @@ func (t *Task) Refused(c Change, reason error) error {
 	}
 	t.touch()
 	return t.save()
+}
+
+var placeInReport = regexp.MustCompile(`^inputRequests(?:\[(\d+)\](?:\.params)?)?`)
+
+// ofProgram says what is wrong with a question by its place among those that the program asked at once: the bridge counts all of
+// the Pod's.
+func (t *Task) ofProgram(refused *ask, reason error) error {
+	found := placeInReport.FindStringSubmatch(reason.Error())
+	if found == nil {
+		return reason
+	}
+	place := "questions"
+	if i, err := strconv.Atoi(found[1]); err == nil {
+		for _, a := range t.asked {
+			if a == refused {
+				break
+			}
+			if a.Stored {
+				i -= len(a.Questions)
+			}
+		}
+		place = fmt.Sprintf("questions[%d]", i)
+	}
+	return errors.New(place + strings.TrimPrefix(reason.Error(), found[0]))
 }
 
 // Behind says that the bridge knows a report of this Pod with that sequence: the next one must have a larger one.

@@ -55,6 +55,7 @@ type ask struct {
 // answer is the answer to one question; came is closed when response is there.
 type answer struct {
 	key      string
+	params   json.RawMessage // of the question
 	response json.RawMessage
 	came     chan struct{}
 }
@@ -89,7 +90,7 @@ func New(store Store, state *journal.State, asks []string, index string) *Task {
 func newAsk(a journal.Ask) *ask {
 	made := &ask{Ask: a, settled: make(chan struct{})}
 	for _, q := range a.Questions {
-		made.answers = append(made.answers, &answer{key: q.Key, came: make(chan struct{})})
+		made.answers = append(made.answers, &answer{key: q.Key, params: q.Params, came: make(chan struct{})})
 	}
 	if a.Stored {
 		close(made.settled)
