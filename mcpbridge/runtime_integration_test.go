@@ -332,14 +332,14 @@ func TestTheEndOfABridgeEndsPollsAndWritesReports(t *testing.T) {
 			t.Errorf("the report got HTTP %d with %s", s.status, s.raw)
 		}
 	})
-	eventually(t, "the poll waits", func() bool {
+	eventually(t, "the poll waits, and so does the report", func() bool {
 		response, err := http.Get(bridge.metrics + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
 		text, err := io.ReadAll(response.Body)
-		return err == nil && strings.Contains(string(text), "mcptask_bridge_runtime_waiting_polls 1")
+		return err == nil && strings.Contains(string(text), "mcptask_bridge_runtime_waiting_polls 1") && strings.Contains(string(text), "mcptask_bridge_runtime_held_reports 1")
 	})
 	bridge.stop()
 	waiting.Wait()

@@ -9,6 +9,7 @@ type metrics struct {
 	writes    prometheus.Counter
 	liveReads prometheus.Counter
 	waiting   prometheus.Gauge
+	held      prometheus.Gauge
 }
 
 // Outcomes of a report that was accepted.
@@ -31,7 +32,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "live_reads_total", Help: "Tasks read from the API server for a Pod because the cache did not have them."}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: runtime,
 			Name: "waiting_polls", Help: "Requests of Pods that wait for answers."}),
+		held: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: runtime,
+			Name: "held_reports", Help: "Reports of Pods that wait to be written."}),
 	}
-	registry.MustRegister(m.reports, m.refusals, m.writes, m.liveReads, m.waiting)
+	registry.MustRegister(m.reports, m.refusals, m.writes, m.liveReads, m.waiting, m.held)
 	return m
 }

@@ -73,6 +73,8 @@ func (w *writer) submit(ctx context.Context, task *v1alpha1.McpTask, told *v1alp
 	}
 	result := make(chan verdict, 1)
 	w.enqueue(task, told, result)
+	w.metrics.held.Inc()
+	defer w.metrics.held.Dec()
 	select {
 	case v := <-result:
 		return v
