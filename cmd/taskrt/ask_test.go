@@ -11,6 +11,9 @@ import (
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
 )
 
+// accepted is an answer to approve.
+const accepted = `{"action":"accept","content":{"approve":true}}`
+
 const approve = `{"type":"object","properties":{"approve":{"type":"boolean"}},"required":["approve"]}`
 
 // asked waits until the task has n questions, and returns their keys.
@@ -126,11 +129,11 @@ func TestAnswerOfAnEarlierAttemptThatWasLookedThrough(t *testing.T) {
 	keys := strings.Fields(noWait(p, "A", "B"))
 	// Both answers are there before a new Pod asks for the first time; it asks for A, then for B.
 	next := fakeport.New(t)
-	next.Answer(keys[0], `{"action":"accept"}`)
+	next.Answer(keys[0], accepted)
 	next.Answer(keys[1], `{"action":"decline"}`)
 	again := newPod(t, next)
 	again.sidecar()
-	again.task("ask", "--message", "A", "--schema", approve).want(0, `{"action":"accept"}`, "")
+	again.task("ask", "--message", "A", "--schema", approve).want(0, accepted, "")
 	again.task("ask", "--message", "B", "--schema", approve).want(3, `{"action":"decline"}`, "")
 }
 
@@ -193,8 +196,8 @@ func TestSidecarRestartsBeforeTheQuestionIsStored(t *testing.T) {
 	p.sidecar()
 	// The program sends its question again, with the id that it had.
 	key := asked(port, 1)[0]
-	port.Answer(key, `{"action":"accept"}`)
-	ask.want(0, `{"action":"accept"}`, "")
+	port.Answer(key, accepted)
+	ask.want(0, accepted, "")
 	if n := len(port.Last().InputRequests); n != 1 {
 		t.Errorf("%d questions, want 1", n)
 	}
@@ -211,12 +214,12 @@ func TestBridgeIsAway(t *testing.T) {
 	key := asked(port, 1)[0]
 	fakeport.Await(t, "a poll", func() bool { return port.Polls() > 0 })
 	port.Stop() // cuts the poll
-	port.Answer(key, `{"action":"accept"}`)
+	port.Answer(key, accepted)
 	if !ask.running() {
 		t.Fatal("the program was told of the bridge's absence")
 	}
 	port.Start()
-	ask.want(0, `{"action":"accept"}`, "")
+	ask.want(0, accepted, "")
 }
 
 func TestSeveralQuestionsAnsweredInAnyOrder(t *testing.T) {
@@ -273,15 +276,80 @@ func TestRefusedQuestions(t *testing.T) {
 	p.task("ask", "--message", "A").want(1, "", "requestedSchema is missing")
 	p.task("ask", "--message", "A", "--schema", "nonsense").want(2, "", "not JSON")
 	port.Refuse(func(report.Report) (int, string) {
-		return http.StatusUnprocessableEntity, "inputRequests[0] is not wanted"
+		return http.StatusUnprocessableEntity, "inputRequests[0].params.message: is not wanted"
 	})
-	p.task("ask", "--message", "B", "--schema", approve).want(1, "", "inputRequests[0] is not wanted")
+	p.task("ask", "--message", "B", "--schema", approve).want(1, "", "task ask: questions[0].message: is not wanted")
 	port.Refuse(nil)
 	// A refused question was never asked: the next one like it is the first.
 	if key := strings.TrimSpace(noWait(p, "B")); !strings.HasSuffix(key, "-1") {
 		t.Errorf("key %s", key)
 	}
 }
+
+// The bridge counts all questions of a Pod, the program those of one ask.
+func TestRefusedQuestionsHaveTheProgramsOwnPlaces(t *testing.T) {
+	t.Parallel()
+	port := fakeport.New(t)
+	p := newPod(t, port)
+	p.sidecar()
+	noWait(p, "A", "B")
+	port.Refuse(func(report.Report) (int, string) {
+		return http.StatusUnprocessableEntity, "inputRequests[3].params.url: is not wanted"
+	})
+	p.task("ask", "--message", "C", "--schema", approve, "--message", "D", "--schema", approve).want(1, "", "task ask: questions[1].url: is not wanted")
+}
+
+func TestTooManyQuestions(t *testing.T) {
+	t.Parallel()
+	p := newPod(t, fakeport.New(t))
+	p.sidecar()
+	var many []string
+	for i := range 65 {
+		many = append(many, "--message", fmt.Sprint(i), "--schema", approve)
+	}
+	p.task(append([]string{"ask", "--no-wait"}, many...)...).want(1, "", "65 questions are asked at once, and 0 are open; at most 64 may be open")
+	p.task("ask", "--message", "A", "--schema", approve, "--timeout", "abc").
+		want(2, "", `"--timeout" flag: must be a time to wait, such as 90s, 30m or 1h30m`)
+	var large []string
+	for i := range 20 {
+		large = append(large, "--message", fmt.Sprint(i, strings.Repeat("x", 15_000)), "--schema", approve)
+	}
+	p.task(append([]string{"ask", "--no-wait"}, large...)...).want(1, "", "bytes together; at most 262144")
+}
+
+// Answers that were given with kubectl are checked by nobody before.
+func TestAnswersThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	port := fakeport.New(t)
+	p := newPod(t, port)
+	p.sidecar()
+	for response, words := range map[string]string{
+		`{"action":"accept","content":{"approve":"yes"}}`: "does not fit the question: content.approve must be true or false",
+		`{"action":"accept","content":{}}`:                "does not fit the question: content.approve is missing",
+		`{"action":"accept","content":[true]}`:            "does not fit the question: content must be a JSON object",
+		`{"action":"accept"}`:                             "does not fit the question: content is missing",
+		`{"action":7}`:                                    "does not fit the question: action must be accept, decline or cancel",
+		`{"action":"maybe"}`:                              "does not fit the question: action must be accept, decline or cancel",
+	} {
+		ask := p.task("ask", "--message", response, "--schema", approve)
+		r := port.AwaitReport(func(r report.Report) bool {
+			return len(r.InputRequests) > 0 && strings.Contains(string(r.InputRequests[len(r.InputRequests)-1].Params), escapedIn(response))
+		})
+		key := r.InputRequests[len(r.InputRequests)-1].Key
+		port.Answer(key, response)
+		ask.want(1, "", "task ask: the answer to "+key+" "+words)
+		p.task("answer", key).want(1, "", "task answer: the answer to "+key+" "+words)
+	}
+	declined := p.task("ask", "--message", "last", "--schema", approve)
+	port.Answer(asked(port, 7)[6], `{"action":"decline","content":{"approve":true}}`)
+	declined.want(3, `{"action":"decline"}`, "")
+	page := p.task("ask", "--message", "page", "--url", "https://x.example")
+	port.Answer(asked(port, 8)[7], `{"action":"accept","content":{"approve":true}}`)
+	page.want(0, `{"action":"accept"}`, "")
+}
+
+// escapedIn is a text as it stands in a JSON string.
+func escapedIn(text string) string { return strings.ReplaceAll(text, `"`, `\"`) }
 
 func TestTaskThatHasEnded(t *testing.T) {
 	t.Parallel()

@@ -107,6 +107,9 @@ func TestResultFileThatIsWrong(t *testing.T) {
 			if !hasResult(test.words)(last) || strings.Contains(string(last.Result), fakeport.Token) {
 				t.Errorf("last report %s %s, want %q", last.Outcome, last.Result, test.words)
 			}
+			if size := last.ResultSize; (size == 1048584) != (name == "too large") {
+				t.Errorf("size %d", size)
+			}
 			if isError := strings.Contains(string(last.Result), `"isError":true`); isError == (name == "too large") {
 				t.Errorf("result %s", last.Result)
 			}

@@ -37,6 +37,9 @@ func TestProgressThatIsWrong(t *testing.T) {
 	p := newPod(t, fakeport.New(t))
 	p.sidecar()
 	p.task("progress", "many").want(2, "", `"many" is not a number`)
+	p.task("progress", "-1", "reading").want(2, "", "-1: an amount of work must be a number from 0 on")
+	p.task("progress", "1", "--total", "-2.5").want(2, "", "-2.5: an amount of work must be a number from 0 on")
+	p.task("state", "a\x1b[2J").want(1, "", "name must be plain text in one line, without the character U+001B")
 	p.task("progress", "--", "-1").want(1, "", "current must be a number from 0")
 	p.task("progress").want(2, "", "has 0 arguments")
 	p.task("state", strings.Repeat("x", 65)).want(1, "", "name has 65 characters; at most 64")
@@ -87,9 +90,22 @@ func TestResultThatIsTooLarge(t *testing.T) {
 	p.write("big.json", `{"a":"`+strings.Repeat("x", 5<<20)+`"}`)
 	for _, args := range [][]string{{"--json", p.path("big.json")}, {"--file", p.path("big.json")}} {
 		p.task(append([]string{"result"}, args...)...).want(0, "", "")
-		if last := string(port.Last().Result); !strings.Contains(last, "5242888 bytes") || !strings.Contains(last, "left out") {
-			t.Errorf("%v: %.300s", args, last)
+		if last := string(port.Last().Result); !strings.Contains(last, "5242888 bytes") || !strings.Contains(last, "left out") || port.Last().ResultSize != 5242888 {
+			t.Errorf("%v: %.300s, size %d", args, last, port.Last().ResultSize)
 		}
+	}
+	p.write("small", "12345")
+	p.task("result", "--text", "seven b", "--file", p.path("small")+":text/plain", "--file", p.path("big.json")).want(0, "", "")
+	if last := port.Last(); last.ResultSize != 5242888+5+7 || !strings.Contains(string(last.Result), "12345") {
+		t.Errorf("%s, size %d", last.Result, last.ResultSize)
+	}
+	p.task("result", "--file", "/dev/zero").want(0, "", "")
+	if last := string(port.Last().Result); !strings.Contains(last, "more than 1073741824 bytes) is left out") {
+		t.Errorf("%s", last)
+	}
+	p.task("result", "--text", "small").want(0, "", "")
+	if last := port.Last(); last.ResultSize != 0 {
+		t.Errorf("the size of a result that is whole: %d", last.ResultSize)
 	}
 }
 
@@ -107,9 +123,13 @@ func TestFailAndCancelled(t *testing.T) {
 	if last := port.Last(); last.Outcome != "cancelled" || last.Error != nil {
 		t.Errorf("%s %v", last.Outcome, last.Error)
 	}
-	for code, words := range map[string]string{"-32021": "reserved by MCP", "-32002": "reserved by MCP", "-32600": "reserved by JSON-RPC", "0": "code is missing"} {
+	for code, words := range map[string]string{"-32021": "reserved by MCP", "-32002": "reserved by MCP", "-32600": "reserved by JSON-RPC", "0": "code must not be 0"} {
 		p.task("fail", "--code", code, "--message", "x").want(1, "", words)
 	}
+	for _, code := range []string{"99999999999", "many"} {
+		p.task("fail", "--code", code, "--message", "x").want(2, "", `"--code" flag: must be a whole number from -2147483648 to 2147483647`)
+	}
+	p.task("fail", "--message", "x").want(2, "", "needs --code and --message")
 }
 
 func TestRefusedOutcomeLeavesTheOneBefore(t *testing.T) {

@@ -109,24 +109,24 @@ func decodeQuestions(body []byte) (*Questions, error) {
 
 func decodeFail(body []byte) (*report.Error, error) {
 	var sent struct {
-		Code *int64 `json:"code"`
-		report.Error
+		Code    *int64          `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
 	}
 	if err := strict(body, &sent); err != nil {
 		return nil, err
 	}
-	b := sent.Error
 	switch {
 	case sent.Code == nil:
 		return nil, errors.New("code is missing")
 	case *sent.Code < math.MinInt32 || *sent.Code > math.MaxInt32:
 		return nil, fmt.Errorf("code must be a whole number from %d to %d", math.MinInt32, math.MaxInt32)
 	}
-	b.Code = int32(*sent.Code)
-	if bytes.Equal(b.Data, []byte("null")) {
-		b.Data = nil
+	failure := &report.Error{Code: int32(*sent.Code), Message: sent.Message}
+	if !bytes.Equal(sent.Data, []byte("null")) {
+		failure.Data = sent.Data
 	}
-	return &b, b.Check()
+	return failure, failure.Check()
 }
 
 // plainly says what cannot be read in JSON's words, not in Go's.

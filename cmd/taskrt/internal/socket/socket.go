@@ -125,6 +125,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 
 var (
 	errTooLarge = fmt.Errorf("the body has more than %d bytes", report.MaxBytes)
+	errLate     = errors.New("the body did not come in time")
 	errBusy     = errors.New("the sidecar is busy with other large requests; try again")
 )
 
@@ -138,6 +139,9 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, maxSmall))
 	if err == nil && len(data) == maxSmall {
 		data, err = s.rest(data, r)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, errLate
 	}
 	if err != nil {
 		return nil, err
@@ -205,7 +209,7 @@ func statusOf(err error) int {
 		return http.StatusConflict
 	case errors.Is(err, errTooLarge):
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, errLate):
 		return http.StatusRequestTimeout
 	case errors.Is(err, errBusy):
 		return http.StatusServiceUnavailable

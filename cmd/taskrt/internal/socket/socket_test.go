@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,6 +83,63 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	answer, err := io.ReadAll(connection)
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
 		t.Errorf("%q %v", answer, err)
+	}
+}
+
+// What somebody begins to send and does not end holds up nobody's request.
+func TestHalfSentRequestsHoldUpNobody(t *testing.T) {
+	path := serve(t, time.Minute)
+	large := strings.Repeat(" ", 2*maxSmall)
+	for i := range 300 {
+		connection, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		request := []string{
+			"POST /v1/state HTTP/1.1\r\nHost: task\r\nContent-Le",
+			"POST /v1/state HTTP/1.1\r\nHost: task\r\nContent-Length: 10\r\n\r\n{",
+			"POST /v1/result HTTP/1.1\r\nHost: task\r\nContent-Length: 100000\r\n\r\n" + large,
+		}[i%3]
+		if _, err := io.WriteString(connection, request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://task/v1/state", strings.NewReader(`{"name":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusNoContent {
+		t.Errorf("answered %d", response.StatusCode)
+	}
+}
+
+func TestLargeBodiesWaitForEachOther(t *testing.T) {
+	s := &Server{Log: slog.New(slog.NewTextHandler(io.Discard, nil)), bodyWithin: 20 * time.Millisecond}
+	server := httptest.NewServer(s.Handler())
+	defer server.Close()
+	for range maxLarge {
+		s.large <- struct{}{}
+	}
+	response, err := http.Post(server.URL+"/v1/result", "application/json", strings.NewReader(strings.Repeat(" ", 2*maxSmall)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	words, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(words), "the sidecar is busy") {
+		t.Errorf("%d %s %v", response.StatusCode, words, err)
 	}
 }
 
