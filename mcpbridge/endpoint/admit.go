@@ -159,6 +159,17 @@ func (e *Endpoint) authenticate(x *exchange) *wire.Error {
 	return status(http.StatusUnauthorized, message)
 }
 
+// disowned says whether the caller of an open stream is no longer who it was. A source of identities that does not answer
+// changes nothing.
+func (e *Endpoint) disowned(x *exchange) bool {
+	principal, err := e.Authenticator.Authenticate(x.http.Context(), auth.Request{Header: x.http.Header, Audiences: x.audiences})
+	if errors.Is(err, auth.ErrRefused) || err == nil && principal.Identity != x.principal.Identity {
+		e.deny(x, "", "the credentials of an open stream are no longer accepted")
+		return true
+	}
+	return false
+}
+
 func (e *Endpoint) read(x *exchange) *wire.Error {
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.http.Body, e.MaxBodyBytes))
 	var tooLarge *http.MaxBytesError

@@ -62,25 +62,25 @@ func (e *Endpoint) answer(x *exchange, task *v1alpha1.McpTask, responses map[str
 			return failure
 		}
 	}
-	news := fitting(x, task, responses)
-	if len(news) == 0 {
+	if len(fitting(x, task, responses)) == 0 {
 		return nil
-	}
-	if size := sizeOf(task.Spec.InputResponses) + sizeOf(news); size > maxAnswersBytes {
-		return wire.InvalidParams(fmt.Sprintf("inputResponses: all answers of the task would be %d bytes; it holds %d", size, maxAnswersBytes))
 	}
 	// The write outlives a caller who leaves.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(x.http.Context()), writeLimit)
 	defer stop()
 	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
 	var stored []v1alpha1.InputResponse
+	var size int
 	answered, err := e.API.Answer(ctx, key, func(now *v1alpha1.McpTask) []v1alpha1.InputResponse {
-		if stored = fitting(x, now, responses); sizeOf(now.Spec.InputResponses)+sizeOf(stored) > maxAnswersBytes {
-			stored = nil // others have answered meanwhile; the next try is told
+		stored = fitting(x, now, responses)
+		if size = sizeOf(now.Spec.InputResponses) + sizeOf(stored); size > maxAnswersBytes {
+			return nil
 		}
 		return stored
 	})
 	switch {
+	case err == nil && len(stored) > 0 && size > maxAnswersBytes:
+		return wire.InvalidParams(fmt.Sprintf("inputResponses: all answers of the task would be %d bytes; it holds %d", size, maxAnswersBytes))
 	case apierrors.IsNotFound(err):
 		return wire.UnknownTask()
 	case err != nil && (apierrors.IsInvalid(err) || tooLarge(err)):

@@ -285,3 +285,19 @@ func TestWhatDoesNotBelongInAnAnswerIsLeftOut(t *testing.T) {
 		t.Errorf("stored is %v", got)
 	}
 }
+
+func TestAnAnswerForWhichOthersLeftNoRoomIsNotAcknowledged(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", nil)
+	id := f.handle(t, "tool")
+	f.cluster.change(t, id, asks(question("a-1")))
+	f.cluster.deaf = true // what another replica stores now, this one does not see
+	stored := f.cluster.only(t)
+	full := runtime.RawExtension{Raw: []byte(`{"action":"accept","content":{"x":"` + strings.Repeat("x", maxAnswersBytes) + `"}}`)}
+	stored.Spec.InputResponses = []v1alpha1.InputResponse{{Key: "other-1", Response: full}}
+	f.cluster.mu.Lock()
+	f.cluster.put(stored)
+	f.cluster.mu.Unlock()
+	response := formClient(f.alice).Call(t, "tasks/update", map[string]any{"taskId": id, "inputResponses": map[string]any{"a-1": accept(`{"amount":1}`)}})
+	failsWith(t, response, -32602, 400, "all answers of the task would be")
+}

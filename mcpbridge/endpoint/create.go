@@ -75,7 +75,9 @@ func (e *Endpoint) create(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTas
 	defer stop()
 	created, err := e.API.Create(ctx, task)
 	if err != nil && undecided(err) {
-		e.Log.Warn("the API server's answer leaves open whether a task was stored", "namespace", task.Namespace, "task", task.Name, "error", err)
+		if !apierrors.IsAlreadyExists(err) { // a further try of the same call, which is routine
+			e.Log.Warn("the API server's answer leaves open whether a task was stored", "namespace", task.Namespace, "task", task.Name, "error", err)
+		}
 		if created, err = e.lookAfterCreate(x, task); err != nil {
 			failure := e.internal(x, fmt.Errorf("whether task %s/%s was stored is not known: %w", task.Namespace, task.Name, err))
 			failure.Message = "It is not known whether the task " + task.Name + " was created; " + failure.Message

@@ -25,10 +25,7 @@ func (e *Endpoint) createOnce(x *exchange, task *v1alpha1.McpTask, key string) (
 	names := e.Keys.TaskNames(task.Namespace, owner.Issuer, owner.Subject, task.Spec.ToolName, key)
 	task.Name = names[0]
 	metav1.SetMetaDataAnnotation(&task.ObjectMeta, v1alpha1.AnnotationArgumentsDigest, digest(task.Spec.Arguments.Raw))
-	for _, name := range names {
-		if name == task.Name && len(names) == 1 {
-			break // the creation itself finds out
-		}
+	for _, name := range names[1:] { // given before a rotation; of names[0] the creation itself finds out
 		first, err := e.finder.Find(x.http.Context(), types.NamespacedName{Namespace: task.Namespace, Name: name}, x.principal.String())
 		switch {
 		case err == nil:

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
-	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
@@ -180,15 +178,4 @@ func (l *listener) tellTools() error {
 		return nil
 	}
 	return l.x.event(wire.Notification("notifications/tools/list_changed", nil))
-}
-
-// disowned says whether the caller of an open stream is no longer who it was. A source of identities that does not answer
-// changes nothing.
-func (e *Endpoint) disowned(x *exchange) bool {
-	principal, err := e.Authenticator.Authenticate(x.http.Context(), auth.Request{Header: x.http.Header, Audiences: x.audiences})
-	if errors.Is(err, auth.ErrRefused) || err == nil && principal.Identity != x.principal.Identity {
-		e.deny(x, "", "the credentials of an open stream are no longer accepted")
-		return true
-	}
-	return false
 }

@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -104,7 +103,7 @@ func (s *subscription) tell() error {
 		case <-s.beat.C:
 			err = s.write([]byte(":\n\n"))
 		case <-review.C:
-			if s.refused() {
+			if s.e.disowned(s.x) {
 				end = "the credentials are no longer accepted"
 			}
 		case <-s.e.draining:
@@ -161,16 +160,6 @@ func (s *subscription) tellTools() error {
 	s.tools.revision, s.tools.resume = revision, time.After(s.rhythm.tools)
 	s.e.Metrics.notifications.WithLabelValues("tools").Inc()
 	return s.event(s.messages.ToolsListChanged())
-}
-
-// refused says whether the caller is no longer who it was. A source of identities that does not answer changes nothing.
-func (s *subscription) refused() bool {
-	principal, err := s.e.Authenticator.Authenticate(s.x.http.Context(), auth.Request{Header: s.x.http.Header, Audiences: s.x.audiences})
-	if errors.Is(err, auth.ErrRefused) || err == nil && principal.Identity != s.x.principal.Identity {
-		s.e.deny(s.x, "", "the credentials of an open stream are no longer accepted")
-		return true
-	}
-	return false
 }
 
 // end closes the stream on the bridge's initiative. The specification says it twice, with a response (Subscriptions,

@@ -63,16 +63,15 @@ func hasExternal(i int) bool { return i%10 == 5 }
 // fileSize is the size of the file that page i holds, in bytes.
 func fileSize(i int) int { return 1000 + i }
 
-func detourPath(i int) string      { return "/r/" + strconv.Itoa(i) }
-func privatePath(i int) string     { return "/private/" + strconv.Itoa(i) }
-func wayOutPath(i int) string      { return "/out/" + strconv.Itoa(i) }
-func filePath(i int) string        { return "/files/" + strconv.Itoa(i) }
-func externalURL(i int) string     { return external + "/" + strconv.Itoa(i%370) }
-func brokenPath(j int) string      { return "/" + kinds[j%len(kinds)].folder + "/" + strconv.Itoa(j) }
-func holdersOf(j int) int          { return 1 + j%maxHolders }
-func brokenKind(j int) kind        { return kinds[j%len(kinds)] }
-func (p Plan) spread() int         { return p.Pages / maxHolders }
-func (p Plan) holder(j, k int) int { return (j + k*p.spread()) % p.Pages }
+func detourPath(i int) string  { return "/r/" + strconv.Itoa(i) }
+func privatePath(i int) string { return "/private/" + strconv.Itoa(i) }
+func wayOutPath(i int) string  { return "/out/" + strconv.Itoa(i) }
+func filePath(i int) string    { return "/files/" + strconv.Itoa(i) }
+func externalURL(i int) string { return external + "/" + strconv.Itoa(i%370) }
+func brokenPath(j int) string  { return "/" + kinds[j%len(kinds)].folder + "/" + strconv.Itoa(j) }
+func holdersOf(j int) int      { return 1 + j%maxHolders }
+func brokenKind(j int) kind    { return kinds[j%len(kinds)] }
+func (p Plan) spread() int     { return p.Pages / maxHolders }
 
 // kind is a way of being broken.
 type kind struct {
