@@ -5,6 +5,7 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -123,6 +124,13 @@ func TestAuthorshipOfChanges(t *testing.T) {
 			"spec.inputResponses[key=second].response: must have an action"},
 		{"answer with a list", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"action":"accept","content":[1]},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`,
 			"spec.inputResponses[key=second].response: must have an action"},
+		{"answer with an object in it", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"action":"accept","content":{"a":{"b":1}}},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`,
+			"spec.inputResponses[key=second].response: must have an action"},
+		{"answer with a field of its own", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"action":"accept","note":"x"},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`,
+			"spec.inputResponses[key=second].response: must have an action"},
+		{"answer with everything that a form can have", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"action":"accept","content":{"text":"a","number":1.5,"count":3,"yes":true,"nothing":null,"list":["a","b"]}},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`, ""},
+		{"answer that leaves no room", `{"op":"add","path":"/spec/inputResponses/-","value":{"key":"second","response":{"action":"accept","content":{"a":"b","x":["` + strings.Repeat("x", 65536) + `"]}},"answeredBy":{"principal":"` + alice + `","via":"kubectl"}}}`,
+			"spec.inputResponses: all answers of the task would have 65542 characters"},
 		{"answer through something else", fmt.Sprintf(add, `,"answeredBy":{"principal":"`+alice+`","via":"mcp"}`), "spec.inputResponses[key=second].answeredBy: "},
 		{"cancel without a name", fmt.Sprintf(cancel, ``), ""},
 		{"cancel with the own name", fmt.Sprintf(cancel, `,"by":"`+alice+`"`), ""},
@@ -193,8 +201,8 @@ func TestAnswersAreSigned(t *testing.T) {
 	}
 	task := unownedTask(t, namespace)
 	expectAllowed(t, person.Patch(t.Context(), task, jsonPatch(
-		`[{"op":"add","path":"/spec/inputResponses","value":[{"key":"a","response":{"action":"accept","content":{"n":null,"list":[1,{"x":2}]}}}]}]`)))
-	const first = "a " + alice + ` via kubectl {"action":"accept","content":{"list":[1,{"x":2}],"n":null}}`
+		`[{"op":"add","path":"/spec/inputResponses","value":[{"key":"a","response":{"action":"accept","content":{"n":null,"list":[1,"x"]}}}]}]`)))
+	const first = "a " + alice + ` via kubectl {"action":"accept","content":{"list":[1,"x"],"n":null}}`
 	signed(t, task, first)
 	expectAllowed(t, person.Patch(t.Context(), task, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"b","response":{"action":"decline"}}}]`)))
 	signed(t, task, first, "b "+alice+` via kubectl {"action":"decline"}`)
