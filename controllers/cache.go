@@ -61,21 +61,9 @@ func slimPod(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	containers := make([]corev1.Container, 0, len(pod.Spec.Containers))
-	for _, c := range pod.Spec.Containers {
-		limits := corev1.ResourceList{}
-		if memory, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
-			limits[corev1.ResourceMemory] = memory
-		}
-		containers = append(containers, corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Limits: limits}})
-	}
-	before := make([]corev1.Container, 0, len(pod.Spec.InitContainers))
-	for _, c := range pod.Spec.InitContainers {
-		before = append(before, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
-	}
 	pod.Spec = corev1.PodSpec{
 		NodeName: pod.Spec.NodeName, ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
-		InitContainers: before, Containers: containers,
+		InitContainers: slimContainers(pod.Spec.InitContainers), Containers: slimContainers(pod.Spec.Containers),
 	}
 	annotations := map[string]string{}
 	if index, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
@@ -88,4 +76,16 @@ func slimPod(o any) (any, error) {
 		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 	}
 	return pod, nil
+}
+
+func slimContainers(all []corev1.Container) []corev1.Container {
+	slim := make([]corev1.Container, 0, len(all))
+	for _, c := range all {
+		limits := corev1.ResourceList{}
+		if memory, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+			limits[corev1.ResourceMemory] = memory
+		}
+		slim = append(slim, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy, Resources: corev1.ResourceRequirements{Limits: limits}})
+	}
+	return slim
 }

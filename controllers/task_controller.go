@@ -36,8 +36,10 @@ import (
 // The Pods say how far the work is; a cancelled one is given a deadline; its log holds the result.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
-// Events tell people what happened.
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// Events tell people what happened; those about a Job or a Pod that does not start, a node that is silent and a namespace that goes
+// tell why.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;list
+// +kubebuilder:rbac:groups="",resources=nodes;namespaces,verbs=get
 
 // TaskReconciler runs the Job of each McpTask and writes what became of it.
 type TaskReconciler struct {
@@ -53,6 +55,9 @@ type TaskReconciler struct {
 
 	began     time.Time
 	deletions *rate.Limiter
+
+	glances    glances
+	eventReads *rate.Limiter
 }
 
 // Reconcile brings one task one step further. That somebody else has written meanwhile is routine: it is looked at again.
@@ -73,9 +78,11 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var task v1alpha1.McpTask
 	if err := r.Get(ctx, req.NamespacedName, &task); err != nil {
+		r.glances.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !task.DeletionTimestamp.IsZero() {
+		r.glances.forget(req.NamespacedName)
 		return ctrl.Result{}, nil // its Job goes with it
 	}
 	seen, err := r.observe(ctx, &task)
@@ -83,6 +90,7 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if task.Status.State.Terminal() {
+		r.glances.forget(req.NamespacedName)
 		if err := r.stop(ctx, &task, seen); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -94,6 +102,11 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	verdict := decide.Decide(seen)
 	if verdict.Stop && verdict.State == v1alpha1.TaskWorking {
 		if err := r.stop(ctx, &task, seen); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if verdict.EndPod != nil {
+		if err := r.endPod(ctx, verdict.EndPod); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -132,6 +145,9 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*
 		if in.Undelivered, err = r.undelivered(ctx, in); err != nil {
 			return nil, err
 		}
+		if err := r.lookFurther(ctx, in); err != nil {
+			return nil, err
+		}
 	}
 	if task.Spec.Cancel != nil {
 		var tool v1alpha1.McpTool
@@ -168,6 +184,7 @@ const taskIndex = "task"
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.began = r.Now()
 	r.deletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
+	r.eventReads = rate.NewLimiter(eventReadsPerSecond, eventReadsAtOnce)
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
 		return err

@@ -23,7 +23,7 @@ const coalesce = 2 * time.Second
 func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, seen *decide.Input, verdict *decide.Verdict) (ctrl.Result, error) {
 	before := task.DeepCopy()
 	status := &task.Status
-	status.State, status.Reason, status.Message = verdict.State, verdict.Reason, clip(verdict.Message, 4096)
+	status.State, status.Reason, status.Message = verdict.State, verdict.Reason, decide.OneLine(verdict.Message)
 	status.Error = verdict.Error
 	if status.Error != nil {
 		status.Error.Message = clip(status.Error.Message, 4096)
@@ -99,6 +99,8 @@ func coalesceFor(before *v1alpha1.McpTask, status *v1alpha1.McpTaskStatus, seen 
 	switch {
 	case last == nil, status.State != before.Status.State, before.Status.JobRef == nil:
 		return 0
+	case decide.Leaving(status.Reason) && status.Reason != before.Status.Reason:
+		return 0 // once the Pod is gone nothing else tells why
 	case newSidecar(before.Status.PodUIDs, seen.Pods):
 		return 0 // the runtime port refuses Pods that the task does not name
 	case !equality.Semantic.DeepEqual(before.Status.InputRequests, status.InputRequests):

@@ -58,7 +58,7 @@ func (in *Input) hasAsked(pod *corev1.Pod) bool {
 	return report != nil && len(report.InputRequests) > 0
 }
 
-// Message is what a question says (2026-07-28, client/elicitation: params.message).
+// Message is what a question says, on one line (2026-07-28, client/elicitation: params.message).
 func Message(question *v1alpha1.InputRequest) string {
 	var params struct {
 		Message string `json:"message"`
@@ -66,5 +66,5 @@ func Message(question *v1alpha1.InputRequest) string {
 	if err := json.Unmarshal(question.Params.Raw, &params); err != nil || params.Message == "" {
 		return "the tool asks " + question.Key
 	}
-	return params.Message
+	return OneLine(params.Message)
 }

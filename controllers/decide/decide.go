@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
@@ -20,6 +21,14 @@ type Input struct {
 	JobGone bool
 	// Pods of the Job, oldest first.
 	Pods []corev1.Pod
+	// Events of what WhatElse names; Unread says that they were to be read and could not be yet.
+	Events []eventsv1.Event
+	Unread bool
+	// Node is the node that WhatElse names, NodeGone says that there is none of that name.
+	Node     *corev1.Node
+	NodeGone bool
+	// NamespaceEnding says, where the Job is gone, that its namespace is being deleted.
+	NamespaceEnding bool
 	// Undelivered is what the deciding Pod of an ended Job reported and could not hand over: it counts before what is stored.
 	Undelivered *v1alpha1.RuntimeReport
 	// Immediate says that a cancelled task is cancelled at once, whatever its Job still does.
@@ -38,6 +47,8 @@ type Verdict struct {
 	Output *Output
 	// Stop says that the Job must be brought to its end.
 	Stop bool
+	// EndPod is a Pod that must be brought to its end while its Job goes on; nil is none.
+	EndPod *corev1.Pod
 	// Recheck is how long the verdict holds when nothing changes; 0 is for ever.
 	Recheck time.Duration
 }
@@ -64,6 +75,8 @@ var policies = []policy{
 	jobGone,
 	jobForeign,
 	jobEnded,
+	nodeLost,
+	workDone,
 	Expired,
 	cancelled,
 	asking,

@@ -140,7 +140,7 @@ func TestDecide(t *testing.T) {
 		"the last of several attempts": {given(jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), job(func(j *batchv1.Job) { j.Status.Failed = 3 }),
 			pod(corev1.PodFailed, terminated(1, "Error", -9*time.Second)), pod(corev1.PodFailed, terminated(4, "Error", -time.Second))), "completed", "ToolError", "exit code 4, at the last of 3 attempts", false},
 		"Job's deadline": {given(jobCondition(batchv1.JobFailed, "DeadlineExceeded"), job(func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) }),
-			pod(corev1.PodFailed, terminated(143, "Error", -time.Second))), "failed", "DeadlineExceeded", "time limit of 60 s", false},
+			pod(corev1.PodFailed, terminated(143, "Error", -time.Second))), "failed", "DeadlineExceeded", "time limit (activeDeadlineSeconds) of 60 s", false},
 		"Pod's deadline": {given(jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(143, "Error", -time.Second), podReason("DeadlineExceeded", ""))), "failed", "DeadlineExceeded", "reached its time limit", false},
 		"evicted":        {given(jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(137, "Error", -time.Second), podReason("Evicted", "low on memory"))), "failed", "Evicted", "low on memory", false},
 		"preempted": {given(jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(143, "Error", -time.Second),

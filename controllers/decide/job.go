@@ -17,7 +17,10 @@ func jobGone(in *Input) *Verdict {
 	if in.Task.Spec.Cancel != nil {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task)}
 	}
-	return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the Job %s was deleted while the task was working; the work is not run again", in.Task.Name))
+	if in.NamespaceEnding {
+		return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the namespace %s is being deleted, and the Job %s was deleted with it", in.Task.Namespace, in.Task.Name))
+	}
+	return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the Job %s was deleted while the task was working; the work is not run again", in.Task.Name)+lastSeen(in))
 }
 
 func jobForeign(in *Input) *Verdict {
@@ -55,32 +58,62 @@ func jobEnded(in *Input) *Verdict {
 	if v := handedOver(in, pod); v != nil {
 		return v
 	}
-	if end != nil && end.ExitCode == 0 && single(in.Job) {
+	if end != nil && end.ExitCode == 0 && single(in.Job) && doneInTime(in.Job, pod, end) {
 		// Another container failed, or was ended, after the work was done.
 		return succeeded(in.Job, pod)
 	}
 	if c.Reason == batchv1.JobReasonDeadlineExceeded {
-		return failed(v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("the Job reached its time limit of %s and was stopped", seconds(in.Job.Spec.ActiveDeadlineSeconds)))
+		return failed(v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("the Job reached its time limit (activeDeadlineSeconds) of %s and was stopped", seconds(in.Job.Spec.ActiveDeadlineSeconds))+unstarted(in))
 	}
-	if v := podLost(pod); v != nil {
+	if v := podLost(pod, end); v != nil {
 		return v
 	}
 	if deletedFirst(pod, end) {
 		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the Pod %s was deleted before its work had ended", pod.Name))
 	}
-	if v := initFailed(pod, in.Job); v != nil {
+	if v := neverRan(in.Job, pod); v != nil {
 		return v
 	}
 	if end != nil {
-		return toolFailed(in, pod, end)
+		v := toolFailed(in, pod, end)
+		if c.Reason == batchv1.JobReasonPodFailurePolicy {
+			v.Message += "; the Job's podFailurePolicy allows no further attempt"
+		}
+		return v
 	}
-	if pod == nil && len(in.Task.Status.PodUIDs) > 0 {
-		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the Pod was deleted, and with it whatever it could tell; the Job failed (%s: %s)", c.Reason, c.Message))
-	}
+	said := fmt.Sprintf("the Job failed (%s: %s)", c.Reason, c.Message)
 	if pod == nil {
-		return failed(v1alpha1.ReasonJobFailed, fmt.Sprintf("the Job failed (%s: %s) and none of its Pods is left to tell more", c.Reason, c.Message))
+		return gone(in, said)
 	}
-	return failed(v1alpha1.ReasonJobFailed, fmt.Sprintf("the Job failed (%s: %s)", c.Reason, c.Message))
+	return failed(v1alpha1.ReasonJobFailed, said)
+}
+
+// doneInTime says whether work that ended well had done so by itself: one that was stopped at a time limit, or for the cluster's sake,
+// may end with exit code 0 too.
+func doneInTime(job *batchv1.Job, pod *corev1.Pod, end *corev1.ContainerStateTerminated) bool {
+	if announced := condition(job, batchv1.JobFailureTarget); announced != nil && announced.Reason == batchv1.JobReasonDeadlineExceeded {
+		return end.FinishedAt.Before(&announced.LastTransitionTime)
+	}
+	if c := podConditionOf(pod, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
+		return end.FinishedAt.Before(&c.LastTransitionTime)
+	}
+	return pod.Status.Reason == "" || len(pod.Status.ContainerStatuses) > 1
+}
+
+// unstarted adds to the words on a task whose work never started what had kept it.
+func unstarted(in *Input) string {
+	if in.Task.Status.StartedAt != nil || StartedAt(in.Job, in.Pods) != nil {
+		return ""
+	}
+	return "; the work had not started" + lastSeen(in)
+}
+
+// lastSeen adds what the task was doing when it was last looked at.
+func lastSeen(in *Input) string {
+	if in.Task.Status.Message == "" {
+		return ""
+	}
+	return " (before that: " + in.Task.Status.Message + ")"
 }
 
 func succeeded(job *batchv1.Job, pod *corev1.Pod) *Verdict {
@@ -98,6 +131,9 @@ func parallel(job *batchv1.Job) bool {
 	return !single(job) || job.Spec.Parallelism != nil && *job.Spec.Parallelism > 1
 }
 
+// oomKilled is the reason of a container that was killed for its memory.
+const oomKilled = "OOMKilled"
+
 // toolFailed decides on work that ran and ended with an error of its own: an answer, not a failure of the call.
 func toolFailed(in *Input, pod *corev1.Pod, end *corev1.ContainerStateTerminated) *Verdict {
 	v := &Verdict{State: v1alpha1.TaskCompleted, Reason: v1alpha1.ReasonToolError, Output: outputOf(in.Job, pod, end)}
@@ -105,12 +141,16 @@ func toolFailed(in *Input, pod *corev1.Pod, end *corev1.ContainerStateTerminated
 	if end.Signal != 0 {
 		v.Message = fmt.Sprintf("the tool was ended by signal %d", end.Signal)
 	}
-	if end.Reason == "OOMKilled" {
+	if end.Reason == oomKilled {
 		v.Reason = v1alpha1.ReasonOOMKilled
 		v.Message = "the tool was killed: it used more memory than its limit" + memoryLimit(pod, workContainer(in.Job))
 		v.Output.Cause = v.Message
 	}
-	if n := in.Job.Status.Failed; n > 1 {
+	n := in.Job.Status.Failed
+	if !Ended(in.Job) {
+		n++ // this one is not counted yet
+	}
+	if n > 1 {
 		v.Message += fmt.Sprintf(", at the last of %d attempts", n)
 	}
 	return v
@@ -122,9 +162,9 @@ func suspended(in *Input) *Verdict {
 		return nil
 	}
 	if queue := in.Job.Labels["kueue.x-k8s.io/queue-name"]; queue != "" {
-		return working(v1alpha1.ReasonQueued, fmt.Sprintf("the Job waits in the queue %s", queue))
+		return working(v1alpha1.ReasonQueued, fmt.Sprintf("the Job waits in the queue %s of Kueue", queue))
 	}
-	return working(v1alpha1.ReasonQueued, "the Job is suspended")
+	return working(v1alpha1.ReasonQueued, "the Job is suspended: it starts when its spec.suspend is set to false")
 }
 
 // condition is the Job's condition of that type when it is True.

@@ -1,8 +1,7 @@
 package decide
 
 import (
-	"fmt"
-	"time"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,13 +63,15 @@ func workStatus(job *batchv1.Job, pod *corev1.Pod) *corev1.ContainerStatus {
 // workEnd is how the work's container ended, nil where it did not run or nobody knows.
 func workEnd(job *batchv1.Job, pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	s := workStatus(job, pod)
-	if s == nil || s.State.Terminated == nil || s.State.Terminated.StartedAt.IsZero() {
-		return nil
-	}
-	if s.State.Terminated.Reason == "ContainerStatusUnknown" {
+	if s == nil || !ran(s.State.Terminated) || s.State.Terminated.Reason == "ContainerStatusUnknown" {
 		return nil
 	}
 	return s.State.Terminated
+}
+
+// ran says whether a container that has ended had ever started. One that its runtime could not start has the start of 1970.
+func ran(t *corev1.ContainerStateTerminated) bool {
+	return t != nil && !t.StartedAt.IsZero() && t.StartedAt.Unix() > 0
 }
 
 func outputOf(job *batchv1.Job, pod *corev1.Pod, end *corev1.ContainerStateTerminated) *Output {
@@ -92,6 +93,16 @@ func finishedFirst(cancel *v1alpha1.CancelRequest, pod *corev1.Pod, end *corev1.
 // stopped says whether the Pod was ended by the deadline that a stop gives it.
 func stopped(pod *corev1.Pod) bool {
 	return pod.Status.Reason == "DeadlineExceeded" && pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds <= 1
+}
+
+// lastStopped is the newest Pod that a stop has ended, nil where there is none.
+func lastStopped(pods []corev1.Pod) *corev1.Pod {
+	for i := len(pods) - 1; i >= 0; i-- {
+		if podEnded(&pods[i]) && stopped(&pods[i]) {
+			return &pods[i]
+		}
+	}
+	return nil
 }
 
 // TriedAgain says whether a Pod runs although an earlier one was stopped: the Job's own policy does not count that as the end.
@@ -116,7 +127,7 @@ func StartedAt(job *batchv1.Job, pods []corev1.Pod) *metav1.Time {
 		switch {
 		case s.State.Running != nil:
 			at = &s.State.Running.StartedAt
-		case s.State.Terminated != nil && !s.State.Terminated.StartedAt.IsZero():
+		case ran(s.State.Terminated):
 			at = &s.State.Terminated.StartedAt
 		}
 		if at != nil && (first == nil || at.Before(first)) {
@@ -126,55 +137,9 @@ func StartedAt(job *batchv1.Job, pods []corev1.Pod) *metav1.Time {
 	return first
 }
 
-// podLost decides on a Pod that the cluster took away, whatever its work did.
-func podLost(pod *corev1.Pod) *Verdict {
-	if pod == nil {
-		return nil
-	}
-	switch pod.Status.Reason {
-	case "DeadlineExceeded":
-		return failed(v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf("the Pod %s reached its time limit of %s and was stopped", pod.Name, seconds(pod.Spec.ActiveDeadlineSeconds)))
-	case "Evicted":
-		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the Pod %s was evicted: %s", pod.Name, pod.Status.Message))
-	case "NodeLost":
-		return failed(v1alpha1.ReasonNodeLost, fmt.Sprintf("the node %s of the Pod %s is gone", pod.Spec.NodeName, pod.Name))
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.DisruptionTarget || c.Status != corev1.ConditionTrue {
-			continue
-		}
-		if c.Reason == "DeletionByTaintManager" || c.Reason == "DeletionByPodGC" {
-			return failed(v1alpha1.ReasonNodeLost, fmt.Sprintf("the node %s of the Pod %s is gone: %s", pod.Spec.NodeName, pod.Name, c.Message))
-		}
-		return failed(v1alpha1.ReasonEvicted, fmt.Sprintf("the cluster took the place of the Pod %s (%s): %s", pod.Name, c.Reason, c.Message))
-	}
-	return nil
-}
-
-// deletedFirst says whether somebody deleted the Pod before its work had ended: the exit code is then that of the deletion. A
-// deletion timestamp is when the grace period ends.
-func deletedFirst(pod *corev1.Pod, end *corev1.ContainerStateTerminated) bool {
-	if pod == nil || pod.DeletionTimestamp == nil {
-		return false
-	}
-	asked := pod.DeletionTimestamp.Time
-	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
-		asked = asked.Add(-time.Duration(*grace) * time.Second)
-	}
-	return end == nil || !end.FinishedAt.Time.Before(asked)
-}
-
-// initFailed decides on a Pod whose work never ran because a container before it failed.
-func initFailed(pod *corev1.Pod, job *batchv1.Job) *Verdict {
-	if pod == nil || workEnd(job, pod) != nil {
-		return nil
-	}
-	for _, s := range pod.Status.InitContainerStatuses {
-		if t := s.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(pod, s.Name) {
-			return failed(v1alpha1.ReasonStartFailed, fmt.Sprintf("the init container %s ended with exit code %d (%s), so the tool never ran", s.Name, t.ExitCode, t.Reason))
-		}
-	}
-	return nil
+// isInit says whether the container is one of those that start before the others.
+func isInit(pod *corev1.Pod, container string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == container })
 }
 
 // isSidecar says whether an init container runs beside the others; how it ends is not how the Pod ends.
@@ -191,7 +156,7 @@ func memoryLimit(pod *corev1.Pod, container string) string {
 	if pod == nil {
 		return ""
 	}
-	for _, c := range pod.Spec.Containers {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if limit, ok := c.Resources.Limits[corev1.ResourceMemory]; ok && c.Name == container {
 			return " of " + limit.String()
 		}
@@ -209,7 +174,7 @@ func UsageOf(job *batchv1.Job, pods []corev1.Pod) *v1alpha1.Usage {
 		case s == nil:
 		case s.State.Running != nil:
 			usage.Attempts++
-		case s.State.Terminated != nil && !s.State.Terminated.StartedAt.IsZero():
+		case ran(s.State.Terminated):
 			usage.Attempts++
 			usage.Seconds += int64(s.State.Terminated.FinishedAt.Sub(s.State.Terminated.StartedAt.Time).Seconds())
 		}

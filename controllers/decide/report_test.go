@@ -110,7 +110,7 @@ func TestQuestions(t *testing.T) {
 		"answered late":            {given(deadline("30s"), inInit, report("a", asks("k-1", "Approve?")), answered("k-1")), "working", "Pulling", ""},
 		"of work that has ended":   {given(pod(corev1.PodRunning, terminated(0, "Completed", -time.Second), uid("a")), report("a", asks("k-1", "Approve?"))), "working", "Finishing", ""},
 		"of a dead Pod":            {given(attempts(1), pod(corev1.PodFailed, terminated(1, "Error", -time.Second), uid("a")), report("a", asks("k-1", "Approve?"))), "working", "Retrying", ""},
-		"of a Pod that is deleted": {given(pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Second)), report("a", asks("k-1", "Approve?"))), "working", "Running", ""},
+		"of a Pod that is deleted": {given(pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Second)), report("a", asks("k-1", "Approve?"))), "working", "Evicted", "was deleted"},
 		"of a failed attempt, the retry asks nothing": {given(attempts(1), pod(corev1.PodFailed, terminated(1, "Error", -9*time.Second), uid("a")), pod(corev1.PodRunning, runningState, uid("b")),
 			report("a", asks("k-1", "Approve?"))), "working", "Running", ""},
 		"asked again by the retry": {given(attempts(1), pod(corev1.PodFailed, terminated(1, "Error", -9*time.Second), uid("a")), pod(corev1.PodRunning, runningState, uid("b")),

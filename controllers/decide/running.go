@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,19 +12,55 @@ import (
 // running decides on work that runs, or has run and may be tried again.
 func running(in *Input) *Verdict {
 	pod := in.Newest()
+	if pod == nil {
+		return nil
+	}
+	if podEnded(pod) {
+		return attemptEnded(in, pod)
+	}
 	s := workStatus(in.Job, pod)
-	if s == nil {
+	if s == nil || s.State.Running == nil && s.State.Terminated == nil {
 		return nil
 	}
-	switch {
-	case s.State.Running != nil:
-		return working(v1alpha1.ReasonRunning, runningWords(in, pod))
-	case s.State.Terminated == nil:
-		return nil
-	case pod.Status.Phase == corev1.PodFailed && in.Job.Spec.BackoffLimit != nil && in.Job.Status.Failed <= *in.Job.Spec.BackoffLimit && *in.Job.Spec.BackoffLimit > 0:
-		return working(v1alpha1.ReasonRetrying, fmt.Sprintf("attempt %d ended with exit code %d; the Job may try again", len(in.Pods), s.State.Terminated.ExitCode))
+	v := working(v1alpha1.ReasonFinishing, "the tool has ended; its Pod is about to")
+	if s.State.Running != nil {
+		v = working(v1alpha1.ReasonRunning, runningWords(in, pod))
+	} else if beside := runsBeside(in, pod); beside != "" {
+		v.Message = fmt.Sprintf("the tool has ended; the container %s beside it still runs", beside)
 	}
-	return working(v1alpha1.ReasonFinishing, "the tool has ended; its Job is about to")
+	if leaving := leaving(pod); leaving != nil && s.State.Running != nil {
+		v = leaving
+		v.Recheck = max(pod.DeletionTimestamp.Add(graceSlack).Sub(in.Now), graceSlack)
+	}
+	if words := nodeWords(in); words != "" {
+		v.Message = words + "; whether the tool still runs there is not known"
+	}
+	return v
+}
+
+// attemptEnded decides on a Pod that has ended and whose Job has not.
+func attemptEnded(in *Input, pod *corev1.Pod) *Verdict {
+	end := workEnd(in.Job, pod)
+	lost := podLost(pod, end)
+	if lost == nil && deletedFirst(pod, end) {
+		lost = leaving(pod)
+	}
+	if lost != nil && Leaving(lost.Reason) && pod.Status.Phase == corev1.PodFailed {
+		return working(lost.Reason, lost.Message)
+	}
+	limit := in.Job.Spec.BackoffLimit
+	if pod.Status.Phase != corev1.PodFailed || limit == nil || *limit == 0 || in.Job.Status.Failed > *limit {
+		return working(v1alpha1.ReasonFinishing, "the tool has ended; its Job is about to")
+	}
+	words := "failed"
+	if end != nil {
+		words = because(fmt.Sprintf("ended with exit code %d", end.ExitCode), lastWords(end))
+	} else if lost != nil {
+		words = because(words, lost.Message)
+	} else if v := neverRan(in.Job, pod); v != nil {
+		words = because(words, v.Message)
+	}
+	return working(v1alpha1.ReasonRetrying, fmt.Sprintf("attempt %d of %d %s; the Job may try again", len(in.Pods), *limit+1, words))
 }
 
 // runningWords say where the work is: in its own words, else on which node.
@@ -53,17 +90,37 @@ func runningWords(in *Input, pod *corev1.Pod) string {
 	return words + " (" + amount + ")"
 }
 
+// jobGrace is how long after its stopped Pod a Job may take to end.
+const jobGrace = 30 * time.Second
+
 // cancelled decides on a task whose end was asked for while its Job has not ended.
 func cancelled(in *Input) *Verdict {
 	if in.Task.Spec.Cancel == nil {
 		return nil
 	}
-	started := StartedAt(in.Job, in.Pods) != nil
-	if in.Immediate || !started {
+	if in.Immediate || StartedAt(in.Job, in.Pods) == nil {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task), Stop: true}
 	}
 	v := working(v1alpha1.ReasonCancelling, "the tool was asked to end and has its grace period to do so")
 	v.Stop = true
+	pod := lastStopped(in.Pods)
+	if pod == nil {
+		return v
+	}
+	// The work has ended, and a Job whose podFailurePolicy ignores that goes on all the same.
+	end := workEnd(in.Job, pod)
+	if !TriedAgain(in.Pods) && end != nil {
+		if left := end.FinishedAt.Add(jobGrace).Sub(in.Now); left > 0 {
+			v.Recheck = left
+			return v
+		}
+	}
+	v.State, v.Reason, v.Message = v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, cancelWords(in.Task)
+	if v.Output = outputOf(in.Job, pod, end); v.Output != nil {
+		if report := in.Report(pod); report != nil {
+			v.Output.Reported = report.Result
+		}
+	}
 	return v
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
@@ -13,22 +11,19 @@ import (
 const DefaultStartDeadline = 5 * time.Minute
 
 // startOverdue ends what cannot start. Time in a queue does not count: a suspended Job is not late. Nor is one late that
-// has run before and has no Pod: the Job's own policy says when the next attempt is made. What has asked a question runs.
+// has run before and has no Pod, or whose Pod has ended: the Job's own policy says when the next attempt is made. What has asked a question runs.
 func startOverdue(in *Input) *Verdict {
 	if suspended(in) != nil {
 		return nil
 	}
-	if n := len(in.Pods); n > 0 && StartedAt(in.Job, in.Pods[n-1:]) != nil || n == 0 && in.Task.Status.StartedAt != nil {
+	if n := len(in.Pods); n > 0 && (podEnded(&in.Pods[n-1]) || StartedAt(in.Job, in.Pods[n-1:]) != nil) || n == 0 && in.Task.Status.StartedAt != nil {
 		return nil
 	}
-	if in.hasAsked(in.Newest()) {
-		return nil
-	}
-	if left := startLeft(in); left > 0 {
+	if in.hasAsked(in.Newest()) || in.Unread || !Overdue(in) {
 		return nil
 	}
 	obstacle := startObstacle(in)
-	v := failed(obstacle.reason, fmt.Sprintf("the work could not start within %s: %s", startDeadline(in), obstacle.words))
+	v := failed(obstacle.reason, fmt.Sprintf("the work could not start within %s: %s", span(startDeadline(in)), obstacle.words))
 	v.Stop = true
 	return v
 }
@@ -37,7 +32,7 @@ func startOverdue(in *Input) *Verdict {
 func starting(in *Input) *Verdict {
 	obstacle := startObstacle(in)
 	v := working(obstacle.phase, obstacle.words)
-	v.Recheck = max(startLeft(in), time.Second)
+	v.Recheck = lookIn(in)
 	return v
 }
 
@@ -65,38 +60,4 @@ func startBase(in *Input) time.Time {
 		}
 	}
 	return base
-}
-
-// obstacle is what keeps the work from starting: the reason while it waits, the reason once it has
-// waited too long, and the cause in words.
-type obstacle struct{ phase, reason, words string }
-
-func startObstacle(in *Input) obstacle {
-	if len(in.Pods) == 0 {
-		return obstacle{v1alpha1.ReasonScheduling, v1alpha1.ReasonStartFailed, "the Job has no Pod yet"}
-	}
-	pod := &in.Pods[len(in.Pods)-1]
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return obstacle{v1alpha1.ReasonScheduling, v1alpha1.ReasonUnschedulable, fmt.Sprintf("the Pod %s fits no node: %s", pod.Name, c.Message)}
-		}
-	}
-	if pod.Spec.NodeName == "" {
-		return obstacle{v1alpha1.ReasonScheduling, v1alpha1.ReasonUnschedulable, fmt.Sprintf("the Pod %s waits for a node", pod.Name)}
-	}
-	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
-	for _, s := range statuses {
-		w := s.State.Waiting
-		if w == nil {
-			continue
-		}
-		switch w.Reason {
-		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-			return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s cannot be pulled (%s): %s", s.Image, s.Name, w.Reason, w.Message)}
-		case "", "ContainerCreating", "PodInitializing":
-		default:
-			return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, fmt.Sprintf("the container %s cannot start (%s): %s", s.Name, w.Reason, w.Message)}
-		}
-	}
-	return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, fmt.Sprintf("the node %s prepares the Pod %s", pod.Spec.NodeName, pod.Name)}
 }

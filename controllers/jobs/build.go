@@ -117,9 +117,11 @@ func setDefaults(spec *batchv1.JobSpec) {
 		// No second Pod starts while the first one is still ending.
 		spec.PodReplacementPolicy = ptr.To(batchv1.Failed)
 	}
-	for i := range pod.Containers {
-		if c := &pod.Containers[i]; c.TerminationMessagePolicy == "" {
-			c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			if c := &containers[i]; c.TerminationMessagePolicy == "" {
+				c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+			}
 		}
 	}
 }

@@ -1,0 +1,89 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// graceSlack is how long past its grace period a Pod may still be there before its node is asked about.
+const graceSlack = 10 * time.Second
+
+// doubtful is the Pod that makes one doubt its node; nil where there is none. Either the Pod should have been gone for some time, or
+// it is called not ready while each of its containers is ready: that is how Kubernetes marks the Pods of a node that is silent.
+func doubtful(in *Input) *corev1.Pod {
+	for i := range in.Pods {
+		if pod := &in.Pods[i]; !podEnded(pod) && pastGrace(in, pod) {
+			return pod
+		}
+	}
+	if pod := in.Newest(); pod != nil && !podEnded(pod) && markedNotReady(pod) {
+		return pod
+	}
+	return nil
+}
+
+func pastGrace(in *Input, pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && in.Now.Sub(pod.DeletionTimestamp.Time) > graceSlack
+}
+
+func markedNotReady(pod *corev1.Pod) bool {
+	ready, containers := podConditionOf(pod, corev1.PodReady), podConditionOf(pod, corev1.ContainersReady)
+	return ready != nil && containers != nil && ready.Status == corev1.ConditionFalse && containers.Status == corev1.ConditionTrue
+}
+
+// nodeWords say what is wrong with the node that was looked at; "" where nothing is, or none was.
+func nodeWords(in *Input) string {
+	switch {
+	case in.NodeGone:
+		return "its node is gone"
+	case in.Node == nil:
+		return ""
+	}
+	for _, c := range in.Node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return because(fmt.Sprintf("the node %s is not ready since %s", in.Node.Name, clock(c.LastTransitionTime.Time)), c.Message)
+		}
+	}
+	return ""
+}
+
+// nodeLost decides on a Pod that was to go, does not, and has a node that is not there: the Job hangs, and will for as long as the
+// node is away. Where the Job has attempts left the task waits for the next, which Kubernetes makes when it is sure that the first is over.
+func nodeLost(in *Input) *Verdict {
+	pod, words := doubtful(in), nodeWords(in)
+	if pod == nil || words == "" || !pastGrace(in, pod) {
+		return nil
+	}
+	if v := handedOver(in, pod); v != nil {
+		v.Stop = true
+		if v.Output != nil {
+			v.Output.Pod = nil // its log is out of reach
+		}
+		return v
+	}
+	words += fmt.Sprintf("; what became of the work in the Pod %s is not known", pod.Name)
+	if in.Task.Spec.Cancel != nil {
+		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task) + "; " + words, Stop: true}
+	}
+	announced := condition(in.Job, batchv1.JobFailureTarget)
+	if announced == nil && condition(in.Job, batchv1.JobSuccessCriteriaMet) == nil && attemptsLeft(in) {
+		return working(v1alpha1.ReasonRetrying, words+"; the Job may try again when the node is back or removed")
+	}
+	if announced != nil && announced.Reason == batchv1.JobReasonDeadlineExceeded {
+		words += fmt.Sprintf("; the Job's time limit of %s has passed", seconds(in.Job.Spec.ActiveDeadlineSeconds))
+	}
+	v := failed(v1alpha1.ReasonNodeLost, words)
+	v.Stop = true
+	return v
+}
+
+// attemptsLeft says whether the Job may make a further attempt if the newest fails.
+func attemptsLeft(in *Input) bool {
+	limit := in.Job.Spec.BackoffLimit
+	return limit != nil && in.Job.Status.Failed < *limit
+}
