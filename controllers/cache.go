@@ -55,7 +55,7 @@ func slimJob(o any) (any, error) {
 	return o, nil
 }
 
-// slimPod keeps who the Pod is, where it is, which of its containers are sidecars, its time and memory limits, and its status.
+// slimPod keeps who the Pod is, where it is, which container is the work's, which of its containers are sidecars, its time and memory limits, and its status.
 func slimPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -66,8 +66,10 @@ func slimPod(o any) (any, error) {
 		InitContainers: slimContainers(pod.Spec.InitContainers), Containers: slimContainers(pod.Spec.Containers),
 	}
 	annotations := map[string]string{}
-	if index, ok := pod.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
-		annotations[batchv1.JobCompletionIndexAnnotation] = index
+	for _, kept := range []string{batchv1.JobCompletionIndexAnnotation, v1alpha1.AnnotationContainer} {
+		if value, ok := pod.Annotations[kept]; ok {
+			annotations[kept] = value
+		}
 	}
 	pod.ObjectMeta = metav1.ObjectMeta{
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,

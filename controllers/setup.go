@@ -3,12 +3,14 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/mcptask/mcptask/controllers/jobs"
+	"github.com/mcptask/mcptask/controllers/lastwords"
 )
 
 // Setup starts the reconcilers with the manager, whose cache has CacheOptions. runtime is how work reaches its task.
@@ -21,9 +23,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, runtime jobs.Runtime, now func
 	if err := tools.SetupWithManager(ctx, mgr); err != nil {
 		return err
 	}
+	instance, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("finding the name of this replica: %w", err)
+	}
 	tasks := &TaskReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kubernetes: clientset,
-		Events: mgr.GetEventRecorder("mcptask-controller"), Runtime: runtime, Now: now,
+		Events: NewEventsOnce(mgr.GetClient(), "mcptask-controller", instance), LastWords: lastwords.New(openLog(clientset)), Runtime: runtime, Now: now,
 	}
 	return tasks.SetupWithManager(ctx, mgr)
 }

@@ -3,8 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sort"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -24,6 +23,7 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
 	"github.com/mcptask/mcptask/controllers/jobs"
+	"github.com/mcptask/mcptask/controllers/lastwords"
 )
 
 // The tasks are its work; it writes their status and, through the owner reference of their Jobs, blocks their deletion.
@@ -49,10 +49,13 @@ type TaskReconciler struct {
 	// Kubernetes reads the logs of Pods.
 	Kubernetes kubernetes.Interface
 	Events     events.EventRecorder
+	// LastWords remembers what is being deleted.
+	LastWords *lastwords.Keeper
 	// Runtime is how the work reaches its task.
 	Runtime jobs.Runtime
 	Now     func() time.Time
 
+	begin     sync.Once
 	began     time.Time
 	deletions *rate.Limiter
 
@@ -85,12 +88,15 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		r.glances.forget(req.NamespacedName)
 		return ctrl.Result{}, nil // its Job goes with it
 	}
-	seen, err := r.observe(ctx, &task)
+	r.begin.Do(func() { r.began = r.Now() })
+	seen, err := r.observe(ctx, &task, false)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.retell(&task)
 	if task.Status.State.Terminal() {
 		r.glances.forget(req.NamespacedName)
+		r.LastWords.Forget(req.NamespacedName)
 		if err := r.stop(ctx, &task, seen); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -99,7 +105,21 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if seen.Job == nil && !seen.JobGone {
 		return r.start(ctx, &task)
 	}
+	if seen.Job != nil && metav1.IsControlledBy(seen.Job, &task) {
+		if err := r.label(ctx, seen.Job, &task); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	r.listen(ctx, &task, seen)
 	verdict := decide.Decide(seen)
+	if verdict.Stop && verdict.State.Terminal() {
+		// What is to be ended may have ended by itself, and the cache be behind: what finished first stands.
+		if seen, err = r.observe(ctx, &task, true); err != nil {
+			return ctrl.Result{}, err
+		}
+		seen.JobGone = seen.Job == nil
+		verdict = decide.Decide(seen)
+	}
 	if verdict.Stop && verdict.State == v1alpha1.TaskWorking {
 		if err := r.stop(ctx, &task, seen); err != nil {
 			return ctrl.Result{}, err
@@ -113,33 +133,15 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return r.conclude(ctx, &task, seen, &verdict)
 }
 
-// observe gathers what a decision rests on. "The Job is gone" is said only after a live read.
-func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*decide.Input, error) {
+// observe gathers what a decision rests on, from the cache where that is enough, or live.
+func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask, live bool) (*decide.Input, error) {
 	in := &decide.Input{Task: task, Now: r.Now()}
-	key := client.ObjectKeyFromObject(task)
-	job := &batchv1.Job{}
-	err := r.Get(ctx, key, job)
-	if apierrors.IsNotFound(err) && task.Status.JobRef != nil && !task.Status.State.Terminal() {
-		err = r.Live.Get(ctx, key, job)
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-		in.JobGone = task.Status.JobRef != nil
-	case err != nil:
-		return nil, fmt.Errorf("reading the Job of the task %s: %w", key, err)
-	case task.Status.JobRef != nil && task.Status.JobRef.UID != job.UID:
-		in.JobGone = true // this one is another of the same name
-	default:
-		in.Job = job
-	}
-	if in.Pods, err = r.pods(ctx, r.Client, task, in.Job, client.MatchingFields{taskIndex: task.Name}); err != nil {
+	var err error
+	if in.Job, in.JobGone, err = r.job(ctx, task, live); err != nil {
 		return nil, err
 	}
-	if in.Job != nil && !task.Status.State.Terminal() && decide.Ended(in.Job) && !decide.Settled(in.Job, in.Pods) {
-		// What the Pods put out is the result: it is not called lost on the word of a watch that is behind.
-		if in.Pods, err = r.pods(ctx, r.Live, task, in.Job, client.MatchingLabels{v1alpha1.LabelTask: task.Name}); err != nil {
-			return nil, err
-		}
+	if in.Pods, err = r.pods(ctx, task, in.Job, live, in.Now); err != nil {
+		return nil, err
 	}
 	if !task.Status.State.Terminal() {
 		if in.Undelivered, err = r.undelivered(ctx, in); err != nil {
@@ -155,26 +157,10 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask) (*
 		case err == nil:
 			in.Immediate = tool.Spec.Execution.CancelMode == v1alpha1.CancelModeImmediate
 		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("reading the tool of the task %s: %w", key, err)
+			return nil, fmt.Errorf("reading the tool of the task %s: %w", task.Name, err)
 		}
 	}
 	return in, nil
-}
-
-// pods are the Pods of the task's Job, oldest first; of a Job that is gone those that the task has known.
-func (r *TaskReconciler) pods(ctx context.Context, from client.Reader, task *v1alpha1.McpTask, job *batchv1.Job, selector client.ListOption) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := from.List(ctx, &list, client.InNamespace(task.Namespace), selector); err != nil {
-		return nil, fmt.Errorf("listing the Pods of the task %s/%s: %w", task.Namespace, task.Name, err)
-	}
-	var pods []corev1.Pod
-	for _, pod := range list.Items {
-		if job != nil && metav1.IsControlledBy(&pod, job) || job == nil && slices.Contains(task.Status.PodUIDs, pod.UID) {
-			pods = append(pods, pod)
-		}
-	}
-	sort.SliceStable(pods, func(i, j int) bool { return pods[i].CreationTimestamp.Before(&pods[j].CreationTimestamp) })
-	return pods, nil
 }
 
 // taskIndex finds Pods by the task they belong to.
@@ -182,20 +168,19 @@ const taskIndex = "task"
 
 // SetupWithManager starts the reconciler with the manager.
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.began = r.Now()
 	r.deletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
 	r.eventReads = rate.NewLimiter(eventReadsPerSecond, eventReadsAtOnce)
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
 		return err
 	}
-	toTask := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[v1alpha1.LabelTask]}}}
+	ofItsName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.McpTask{}).
-		Watches(&batchv1.Job{}, toTask).
-		Watches(&corev1.Pod{}, toTask).
+		Watches(&batchv1.Job{}, ofItsName).
+		Watches(&corev1.Pod{}, r.podEvents()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 16}).
 		Complete(r)
 }

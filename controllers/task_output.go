@@ -92,13 +92,16 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 
 // readLog reads the log of a container that has ended. The error says to try again; a log that stays out of reach is empty.
 func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time) (results.Log, error) {
+	if log, ok := r.LastWords.Log(pod.UID, container); ok {
+		return log, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
 	log, err := results.ReadLog(ctx, r.Kubernetes, pod, container, keep)
 	if err == nil {
 		return log, nil
 	}
-	// A Pod that never had a node has no log; a node that was away comes back. What ended while nobody looked is
+	// A Pod that is gone or never had a node has no log; a node that was away comes back. What ended while nobody looked is
 	// waited for as long as what ended just now.
 	since := now
 	if t := ended(statuses, container); t != nil {
@@ -107,7 +110,7 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 	if since.Before(r.began) {
 		since = r.began
 	}
-	if pod.Spec.NodeName != "" && now.Sub(since) < awaitLog {
+	if pod.Spec.NodeName != "" && !apierrors.IsNotFound(err) && now.Sub(since) < awaitLog {
 		return results.Log{}, err
 	}
 	ctrl.LoggerFrom(ctx).Error(err, "the task ends without its log", "container", container)

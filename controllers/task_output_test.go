@@ -20,6 +20,7 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
 	"github.com/mcptask/mcptask/controllers/jobs"
+	"github.com/mcptask/mcptask/controllers/lastwords"
 )
 
 // withLogs is a reconciler that reads these logs, by container; a container without one has none that can be read. It fails the
@@ -44,7 +45,7 @@ func withLogs(t *testing.T, source v1alpha1.ResultSource, logs map[string]string
 		t.Fatal(err)
 	}
 	tool := &v1alpha1.McpTool{ObjectMeta: metav1.ObjectMeta{Name: "tool", Namespace: "ns"}, Spec: v1alpha1.McpToolSpec{Result: v1alpha1.ToolResult{Source: source}}}
-	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, Now: func() time.Time { return noon }}
+	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, LastWords: lastwords.New(openLog(clientset)), Now: func() time.Time { return noon }}
 }
 
 // afterwards is a task whose Job has ended well, and its Pod with the sidecar.

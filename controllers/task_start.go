@@ -43,22 +43,22 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 	}
 	nothing := &decide.Input{Task: &task, Now: r.Now()}
 	if task.Spec.Cancel != nil {
-		return r.conclude(ctx, &task, nothing, &decide.Verdict{
+		return r.refuse(ctx, &task, nothing, &decide.Verdict{
 			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: "cancelled before its Job was made"})
 	}
 	if verdict := decide.Expired(nothing); verdict != nil {
-		return r.conclude(ctx, &task, nothing, verdict)
+		return r.refuse(ctx, &task, nothing, verdict)
 	}
 	tool, verdict, err := r.readyTool(ctx, &task)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
 	case verdict != nil:
-		return r.conclude(ctx, &task, nothing, verdict)
+		return r.refuse(ctx, &task, nothing, verdict)
 	}
 	job, err := jobs.Build(tool, &task, r.Runtime)
 	if err != nil {
-		return r.conclude(ctx, &task, nothing, buildRefusal(err))
+		return r.refuse(ctx, &task, nothing, buildRefusal(err))
 	}
 	if err := controllerutil.SetControllerReference(&task, job, r.Scheme()); err != nil {
 		return ctrl.Result{}, fmt.Errorf("owning the Job of the task %s: %w", task.Name, err)
@@ -73,6 +73,22 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 	nothing.Job = job
 	decided := decide.Decide(nothing)
 	return r.conclude(ctx, &task, nothing, &decided)
+}
+
+// refuse writes the verdict on a task that gets no Job, unless it has one: that of an earlier, interrupted try, which the cache does
+// not show yet. What that Job comes to decides then.
+func (r *TaskReconciler) refuse(ctx context.Context, task *v1alpha1.McpTask, nothing *decide.Input, verdict *decide.Verdict) (ctrl.Result, error) {
+	if verdict.State.Terminal() {
+		job := &batchv1.Job{}
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(task), job)
+		switch {
+		case err == nil && metav1.IsControlledBy(job, task):
+			return ctrl.Result{RequeueAfter: awaitCache}, r.label(ctx, job, task)
+		case client.IgnoreNotFound(err) != nil:
+			return ctrl.Result{}, fmt.Errorf("reading the Job of the task %s: %w", task.Name, err)
+		}
+	}
+	return r.conclude(ctx, task, nothing, verdict)
 }
 
 // readyTool is the tool of the task, or the verdict on a task whose tool is not there, not ready, or not checked yet.
@@ -108,7 +124,6 @@ func (r *TaskReconciler) createJob(ctx context.Context, task *v1alpha1.McpTask, 
 	err := r.Create(ctx, job)
 	switch {
 	case err == nil:
-		r.Events.Eventf(task, job, "Normal", "JobCreated", "Start", "made the Job %s", job.Name)
 		return job, nil, nil
 	case apierrors.IsAlreadyExists(err):
 		existing := &batchv1.Job{}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,11 +31,15 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 	collectQuestions(task, seen.Now)
 	terminal := status.State.Terminal()
 	if terminal {
-		result, err := r.output(ctx, task, seen, verdict)
+		var err error
+		if status.State == v1alpha1.TaskFailed && verdict.Output != nil {
+			status.Error.Data, err = r.lastWords(ctx, verdict.Output)
+		} else {
+			status.Result, err = r.output(ctx, task, seen, verdict)
+		}
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		status.Result = result
 		status.FinishedAt = &metav1.Time{Time: seen.Now}
 		retention, err := r.retention(ctx, task)
 		if err != nil {
@@ -71,14 +74,7 @@ func (r *TaskReconciler) write(ctx context.Context, before, task *v1alpha1.McpTa
 	case err != nil:
 		return fmt.Errorf("writing the status of the task %s/%s: %w", task.Namespace, task.Name, err)
 	}
-	r.tellQuestions(before, task)
-	if task.Status.State.Terminal() {
-		kind := corev1.EventTypeNormal
-		if task.Status.State == v1alpha1.TaskFailed {
-			kind = corev1.EventTypeWarning
-		}
-		r.Events.Eventf(task, nil, kind, task.Status.Reason, "Finish", "%s: %s", task.Status.State, clip(task.Status.Message, 900))
-	}
+	r.tell(before, task)
 	ctrl.LoggerFrom(ctx).V(1).Info("task is now", "state", task.Status.State, "reason", task.Status.Reason)
 	return nil
 }
@@ -99,7 +95,7 @@ func coalesceFor(before *v1alpha1.McpTask, status *v1alpha1.McpTaskStatus, seen 
 	switch {
 	case last == nil, status.State != before.Status.State, before.Status.JobRef == nil:
 		return 0
-	case decide.Leaving(status.Reason) && status.Reason != before.Status.Reason:
+	case decide.LosesPod(status.Reason) && status.Reason != before.Status.Reason:
 		return 0 // once the Pod is gone nothing else tells why
 	case newSidecar(before.Status.PodUIDs, seen.Pods):
 		return 0 // the runtime port refuses Pods that the task does not name

@@ -142,7 +142,7 @@ func TestWordsOfWhatKubernetesShows(t *testing.T) {
 		{"job-deadline", 0, ran, "failed", "DeadlineExceeded", "the Job reached its time limit (activeDeadlineSeconds) of 5 s and was stopped"},
 		{"job-deadline", 0, said("Pulling", "the image x cannot be pulled"), "failed", "DeadlineExceeded",
 			"the Job reached its time limit (activeDeadlineSeconds) of 5 s and was stopped; the work had not started (before that: the image x cannot be pulled)"},
-		{"pod-deadline", 0, nil, "failed", "DeadlineExceeded", "the Pod task-1 reached its time limit (activeDeadlineSeconds) of 5 s and was stopped"},
+		{"pod-deadline", 0, nil, "failed", "DeadlineExceeded", "the Pod task-1 reached its time limit (activeDeadlineSeconds) of 5 s and was stopped; the work ended with exit code 143"},
 
 		{"disk-full", 0, nil, "failed", "Evicted", `the node node… evicted the Pod task-1: Usage of EmptyDir volume "scratch" exceeds the limit "1Mi"`},
 		{"being-evicted", 0, nil, "working", "Evicted", "the Pod task-1 was evicted from the node node2, as a drain does: Eviction API: evicting (its grace period ends at 2026-…)"},

@@ -82,7 +82,7 @@ const (
 	// AnnotationShown, on tasks: which questions were lately put to clients of 2025-11-25, on which kind of stream, as JSON. It keeps
 	// two replicas from asking a person twice.
 	AnnotationShown = "mcptask.dev/shown"
-	// AnnotationContainer, on Jobs: the container whose end is the end of the work.
+	// AnnotationContainer, on Jobs and their Pods: the container whose end is the end of the work.
 	AnnotationContainer = "mcptask.dev/container"
 	// AnnotationStartDeadline, on Jobs: how long the cluster may take to start the work.
 	AnnotationStartDeadline = "mcptask.dev/start-deadline"

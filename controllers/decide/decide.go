@@ -43,7 +43,7 @@ type Verdict struct {
 	Message string
 	// Error of a failed task.
 	Error *v1alpha1.TaskError
-	// Output names the container whose output is the result of a completed task.
+	// Output names the container whose output is the result of a completed task, or what is left of the work of another.
 	Output *Output
 	// Stop says that the Job must be brought to its end.
 	Stop bool
@@ -72,7 +72,7 @@ type policy func(*Input) *Verdict
 
 // policies in their order: what has ended before what is asked for, before what is still to come.
 var policies = []policy{
-	jobGone,
+	jobDeleted,
 	jobForeign,
 	jobEnded,
 	nodeLost,
@@ -89,6 +89,7 @@ var policies = []policy{
 // Decide says what state the task is in. The task has a Job, or had one.
 func Decide(in *Input) Verdict {
 	v := decide(in)
+	lastWords(in, &v)
 	if left, limited := lifeLeft(in); limited && !v.State.Terminal() && (v.Recheck == 0 || left < v.Recheck) {
 		v.Recheck = left
 	}

@@ -10,19 +10,6 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
-func jobGone(in *Input) *Verdict {
-	if !in.JobGone {
-		return nil
-	}
-	if in.Task.Spec.Cancel != nil {
-		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task)}
-	}
-	if in.NamespaceEnding {
-		return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the namespace %s is being deleted, and the Job %s was deleted with it", in.Task.Namespace, in.Task.Name))
-	}
-	return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the Job %s was deleted while the task was working; the work is not run again", in.Task.Name)+lastSeen(in))
-}
-
 func jobForeign(in *Input) *Verdict {
 	if in.Job == nil || metav1.IsControlledBy(in.Job, in.Task) {
 		return nil
@@ -119,7 +106,7 @@ func lastSeen(in *Input) string {
 func succeeded(job *batchv1.Job, pod *corev1.Pod) *Verdict {
 	return &Verdict{
 		State: v1alpha1.TaskCompleted, Reason: v1alpha1.ReasonSucceeded, Message: "the tool has returned its result",
-		Output: &Output{Container: workContainer(job), Succeeded: true, Pod: pod},
+		Output: &Output{Container: workContainer(job, pod), Succeeded: true, Pod: pod},
 	}
 }
 
@@ -143,7 +130,7 @@ func toolFailed(in *Input, pod *corev1.Pod, end *corev1.ContainerStateTerminated
 	}
 	if end.Reason == oomKilled {
 		v.Reason = v1alpha1.ReasonOOMKilled
-		v.Message = "the tool was killed: it used more memory than its limit" + memoryLimit(pod, workContainer(in.Job))
+		v.Message = "the tool was killed: it used more memory than its limit" + memoryLimit(pod, workContainer(in.Job, pod))
 		v.Output.Cause = v.Message
 	}
 	n := in.Job.Status.Failed
@@ -195,7 +182,16 @@ func Settled(job *batchv1.Job, pods []corev1.Pod) bool {
 	return counted <= 0
 }
 
-func workContainer(job *batchv1.Job) string { return job.Annotations[v1alpha1.AnnotationContainer] }
+// workContainer is the container whose end is the end of the work. The Pod knows it too: it may outlive its Job.
+func workContainer(job *batchv1.Job, pod *corev1.Pod) string {
+	switch {
+	case job != nil:
+		return job.Annotations[v1alpha1.AnnotationContainer]
+	case pod != nil:
+		return pod.Annotations[v1alpha1.AnnotationContainer]
+	}
+	return ""
+}
 
 func seconds(s *int64) string {
 	if s == nil {

@@ -16,7 +16,7 @@ func neverRan(job *batchv1.Job, pod *corev1.Pod) *Verdict {
 	}
 	for _, s := range pod.Status.InitContainerStatuses {
 		if t := s.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(pod, s.Name) {
-			return failed(v1alpha1.ReasonStartFailed, because("the tool never ran: "+initWords(pod, s.Name, t), lastWords(t)))
+			return failed(v1alpha1.ReasonStartFailed, because("the tool never ran: "+initWords(pod, s.Name, t), terminationWords(t)))
 		}
 	}
 	if s := workStatus(job, pod); s != nil && s.State.Terminated != nil && !ran(s.State.Terminated) {

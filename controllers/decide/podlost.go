@@ -68,14 +68,14 @@ func gone(in *Input, said string) *Verdict {
 	switch {
 	case len(status.PodUIDs) == 0:
 		return failed(v1alpha1.ReasonJobFailed, said+" and none of its Pods is left to tell more")
-	case Leaving(status.Reason):
+	case LosesPod(status.Reason):
 		return failed(status.Reason, status.Message)
 	}
 	return failed(v1alpha1.ReasonEvicted, "the Pod was deleted, and with it whatever it could tell; "+said+lastSeen(in))
 }
 
-// Leaving says whether a task of that reason, while it works, loses its Pod.
-func Leaving(reason string) bool {
+// LosesPod says whether a task of that reason, while it works, loses its Pod.
+func LosesPod(reason string) bool {
 	return reason == v1alpha1.ReasonEvicted || reason == v1alpha1.ReasonNodeLost
 }
 

@@ -53,7 +53,7 @@ func workStatus(job *batchv1.Job, pod *corev1.Pod) *corev1.ContainerStatus {
 		return nil
 	}
 	for i := range pod.Status.ContainerStatuses {
-		if s := &pod.Status.ContainerStatuses[i]; s.Name == workContainer(job) {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == workContainer(job, pod) {
 			return s
 		}
 	}
@@ -78,7 +78,7 @@ func outputOf(job *batchv1.Job, pod *corev1.Pod, end *corev1.ContainerStateTermi
 	if end == nil {
 		return nil
 	}
-	return &Output{Pod: pod, Container: workContainer(job), ExitCode: end.ExitCode}
+	return &Output{Pod: pod, Container: workContainer(job, pod), ExitCode: end.ExitCode}
 }
 
 // finishedFirst says whether the work had ended by itself before it was asked to end. Where the Pod was stopped for the

@@ -64,7 +64,7 @@ func (in *Input) Deciding() *corev1.Pod {
 // lastIsGone says whether the Pod of the last attempt was seen once and is gone.
 func (in *Input) lastIsGone() bool {
 	known := in.Task.Status.PodUIDs
-	if len(known) == 0 || parallel(in.Job) {
+	if len(known) == 0 || in.Job != nil && parallel(in.Job) {
 		return false
 	}
 	last := known[len(known)-1]

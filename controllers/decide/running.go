@@ -45,7 +45,7 @@ func attemptEnded(in *Input, pod *corev1.Pod) *Verdict {
 	if lost == nil && deletedFirst(pod, end) {
 		lost = leaving(pod)
 	}
-	if lost != nil && Leaving(lost.Reason) && pod.Status.Phase == corev1.PodFailed {
+	if lost != nil && LosesPod(lost.Reason) && pod.Status.Phase == corev1.PodFailed {
 		return working(lost.Reason, lost.Message)
 	}
 	limit := in.Job.Spec.BackoffLimit
@@ -54,7 +54,7 @@ func attemptEnded(in *Input, pod *corev1.Pod) *Verdict {
 	}
 	words := "failed"
 	if end != nil {
-		words = because(fmt.Sprintf("ended with exit code %d", end.ExitCode), lastWords(end))
+		words = because(fmt.Sprintf("ended with exit code %d", end.ExitCode), terminationWords(end))
 	} else if lost != nil {
 		words = because(words, lost.Message)
 	} else if v := neverRan(in.Job, pod); v != nil {

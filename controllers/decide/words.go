@@ -49,9 +49,9 @@ func span(d time.Duration) string {
 	return words
 }
 
-// lastWords is the end of what a container wrote before it failed: its termination message, which falls back to the log's last
+// terminationWords is the end of what a container wrote before it failed: its termination message, which falls back to the log's last
 // lines (at most 2 KiB or 80 lines).
-func lastWords(t *corev1.ContainerStateTerminated) string {
+func terminationWords(t *corev1.ContainerStateTerminated) string {
 	const keep = 400
 	said := OneLine(t.Message)
 	if len(said) <= keep {

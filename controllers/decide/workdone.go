@@ -60,7 +60,7 @@ func workDone(in *Input) *Verdict {
 // are ended by Kubernetes.
 func runsBeside(in *Input, pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
-		if s.Name != workContainer(in.Job) && s.State.Running != nil {
+		if s.Name != workContainer(in.Job, pod) && s.State.Running != nil {
 			return s.Name
 		}
 	}

@@ -91,7 +91,7 @@ func build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask, r Runtime, schema *to
 	}
 	pod := &job.Spec.Template
 	pod.Labels = with(pod.Labels, v1alpha1.LabelTask, task.Name, v1alpha1.LabelTool, tool.Name)
-	pod.Annotations = with(pod.Annotations, v1alpha1.AnnotationArguments, string(arguments))
+	pod.Annotations = with(pod.Annotations, v1alpha1.AnnotationArguments, string(arguments), v1alpha1.AnnotationContainer, container)
 	setDefaults(&job.Spec)
 	inject(&pod.Spec, environment(task.Name, arguments, variables))
 	if runtimeEnabled(tool) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -33,21 +34,28 @@ func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
 	defer stream.Close()
-	t := tail{keep: keep}
-	if _, err := io.Copy(&t, stream); err != nil {
+	t := NewTail(keep)
+	if _, err := io.Copy(t, stream); err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
-	return Log{Tail: t.bytes(), Size: t.size}, nil
+	return t.Log(), nil
 }
 
-// tail is a writer that keeps the end of what is written to it.
-type tail struct {
+// Tail is a writer that keeps the end of what is written to it.
+type Tail struct {
 	keep int
 	size int64
 	buf  []byte
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+// NewTail is a Tail that keeps so many bytes.
+func NewTail(keep int) *Tail { return &Tail{keep: keep} }
+
+// Log is what was written so far.
+func (t *Tail) Log() Log { return Log{Tail: slices.Clone(t.bytes()), Size: t.size} }
+
+// Write implements io.Writer.
+func (t *Tail) Write(p []byte) (int, error) {
 	t.size += int64(len(p))
 	t.buf = append(t.buf, p...)
 	if len(t.buf) > 2*t.keep {
@@ -56,7 +64,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) bytes() []byte {
+func (t *Tail) bytes() []byte {
 	if len(t.buf) > t.keep {
 		return t.buf[len(t.buf)-t.keep:]
 	}

@@ -110,7 +110,7 @@ func (b *builder) result() *v1alpha1.TaskResult {
 		}
 		b.cut = true
 		// JSON needs up to six bytes for one: cut by what is too much, at least a little, and look again.
-		text = keepEnd(text, len(text)-max((len(raw)-MaxInlineBytes)/6, 256))
+		text = KeepEnd(text, len(text)-max((len(raw)-MaxInlineBytes)/6, 256))
 	}
 }
 
@@ -161,8 +161,8 @@ func lastObject(output []byte) (before, object, after []byte) {
 	return nil, nil, nil
 }
 
-// keepEnd is the end of a text, at most n bytes and whole characters.
-func keepEnd(s string, n int) string {
+// KeepEnd is the end of a text, at most n bytes and whole characters.
+func KeepEnd(s string, n int) string {
 	if n <= 0 {
 		return ""
 	}

@@ -15,8 +15,8 @@ import (
 // logOf reads a text the way the log of a container is read.
 func logOf(t *testing.T, text string) Log {
 	t.Helper()
-	w := tail{keep: WorkTail}
-	if _, err := io.Copy(&w, strings.NewReader(text)); err != nil {
+	w := NewTail(WorkTail)
+	if _, err := io.Copy(w, strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
 	return Log{Tail: w.bytes(), Size: w.size}

@@ -80,19 +80,6 @@ func besideMesh(code int32) func(*corev1.PodStatus) {
 	}
 }
 
-func awaitDeadline(t *testing.T, pod *corev1.Pod) {
-	t.Helper()
-	eventually(t, "the Pod is asked to end", func() error {
-		if err := read(t, pod); err != nil {
-			return err
-		}
-		if d := pod.Spec.ActiveDeadlineSeconds; d == nil || *d != 1 {
-			return fmt.Errorf("its activeDeadlineSeconds is %v", d)
-		}
-		return nil
-	})
-}
-
 func withMesh(s *v1alpha1.McpToolSpec) {
 	pod := &s.JobTemplate.Spec.Template.Spec
 	pod.Containers = append(pod.Containers, corev1.Container{Name: "mesh", Image: "example.test/mesh"})

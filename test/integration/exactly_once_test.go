@@ -1,0 +1,421 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// scenario is one life of a task.
+type scenario struct {
+	tool func(*v1alpha1.McpToolSpec)
+	task func(*v1alpha1.McpTaskSpec)
+	// play is what the node and people do, one after another, waiting for each other.
+	play func(*testing.T, *v1alpha1.McpTask)
+	// reason is how it ends when nothing goes wrong.
+	reason string
+}
+
+var scenarios = map[string]scenario{
+	"quick success": {
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			play(t, awaitPod(t, task), ended(0, `{"answer":42}`))
+		},
+		reason: v1alpha1.ReasonSucceeded,
+	},
+	"tool error with a retry": {
+		tool: func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.BackoffLimit = ptr.To[int32](1) },
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			first := awaitPod(t, task)
+			play(t, first, ended(1, "of the first attempt"))
+			play(t, awaitRetry(t, task, first), ended(3, "of the second attempt"))
+		},
+		reason: v1alpha1.ReasonToolError,
+	},
+	"cancelled while running": {
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			pod := awaitRunning(t, task)
+			cancelTask(t, task)
+			awaitDeadline(t, pod)
+			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
+		},
+		reason: v1alpha1.ReasonCancelled,
+	},
+	"cancelled before its start": {
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			awaitPod(t, task)
+			cancelTask(t, task)
+		},
+		reason: v1alpha1.ReasonCancelled,
+	},
+	"cannot start": {
+		tool:   func(s *v1alpha1.McpToolSpec) { s.StartDeadline = lasting(2 * time.Second) },
+		play:   func(t *testing.T, task *v1alpha1.McpTask) { awaitPod(t, task) },
+		reason: v1alpha1.ReasonUnschedulable,
+	},
+	"expiring": {
+		task: func(s *v1alpha1.McpTaskSpec) { s.TTL = lasting(8 * time.Second) },
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			pod := awaitRunning(t, task)
+			awaitDeadline(t, pod)
+			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
+		},
+		reason: v1alpha1.ReasonExpired,
+	},
+	"asking": {
+		tool: withRuntime,
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			pod := awaitPod(t, task)
+			play(t, pod, runningSince(metav1.Now()))
+			eventually(t, "the task names its Pod", func() error {
+				if err := read(t, task); err != nil || !slices.Contains(task.Status.PodUIDs, pod.UID) {
+					return fmt.Errorf("podUIDs %v, %v", task.Status.PodUIDs, err)
+				}
+				return nil
+			})
+			tell(t, task, pod, `"sequence":1,"inputRequests":[{"key":"k-1","method":"elicitation/create","params":{"message":"Approve?"}}]`)
+			awaitState(t, task, v1alpha1.TaskInputRequired, v1alpha1.ReasonAwaitingInput)
+			answer := `[{"op":"add","path":"/spec/inputResponses","value":[{"key":"k-1","response":{"action":"accept"},"answeredBy":{"principal":"ann","via":"mcp"}}]}]`
+			if err := k8s.Patch(t.Context(), task.DeepCopy(), jsonPatch(answer)); err != nil {
+				t.Fatal(err)
+			}
+			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
+			tell(t, task, pod, `"sequence":2,"outcome":"result","result":{"inline":{"content":[],"structuredContent":{"paid":true}},"size":13}`)
+			play(t, pod, ended(0, ""))
+		},
+		reason: v1alpha1.ReasonSucceeded,
+	},
+	"Job deleted by hand": {
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			awaitRunning(t, task)
+			if err := k8s.Delete(t.Context(), jobOf(task), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		reason: v1alpha1.ReasonJobDeleted,
+	},
+}
+
+// ending is all that must be the same whatever happened to the controllers.
+type ending struct {
+	State                          v1alpha1.TaskState
+	Reason, Message, Result, Error string
+	// Jobs and Pods that ever were; Left are the objects that are still there beside the task.
+	Jobs, Pods int
+	Left       []string
+	Events     []string
+	Finalizers []string
+	// Moved says what changed after the end.
+	Moved []string
+}
+
+func cancelTask(t *testing.T, task *v1alpha1.McpTask) {
+	t.Helper()
+	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(fmt.Sprintf(`{"spec":{"cancel":{"requested":true,"by":"ann","at":%q}}}`, time.Now().UTC().Format(time.RFC3339)))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitRunning plays a Pod that runs until the task says so.
+func awaitRunning(t *testing.T, task *v1alpha1.McpTask) *corev1.Pod {
+	t.Helper()
+	pod := awaitPod(t, task)
+	play(t, pod, runningSince(metav1.Now()))
+	awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
+	return pod
+}
+
+func awaitDeadline(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	eventually(t, "the Pod is asked to end", func() error {
+		if err := read(t, pod); err != nil {
+			return err
+		}
+		if pod.Spec.ActiveDeadlineSeconds == nil {
+			return fmt.Errorf("it has no deadline")
+		}
+		return nil
+	})
+}
+
+// awaitRetry waits for another Pod of the task than the first.
+func awaitRetry(t *testing.T, task *v1alpha1.McpTask, first *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	var retry *corev1.Pod
+	eventually(t, "a second attempt", func() error {
+		var pods corev1.PodList
+		if err := k8s.List(t.Context(), &pods, client.InNamespace(task.Namespace), client.MatchingLabels{v1alpha1.LabelTask: task.Name}); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			if pods.Items[i].UID != first.UID {
+				retry = &pods.Items[i]
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none")
+	})
+	return retry
+}
+
+// history is what a namespace has seen.
+type history struct {
+	mu         sync.Mutex
+	jobs, pods map[types.UID]bool
+	tasks      []v1alpha1.McpTask
+}
+
+// record watches a namespace until the test ends.
+func record(t *testing.T, namespace string) *history {
+	t.Helper()
+	h := &history{jobs: map[types.UID]bool{}, pods: map[types.UID]bool{}}
+	watcher, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &v1alpha1.McpTaskList{}} {
+		w, err := watcher.Watch(t.Context(), list, client.InNamespace(namespace))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.Stop)
+		go func() {
+			for event := range w.ResultChan() {
+				h.mu.Lock()
+				switch o := event.Object.(type) {
+				case *batchv1.Job:
+					h.jobs[o.UID] = true
+				case *corev1.Pod:
+					h.pods[o.UID] = true
+				case *v1alpha1.McpTask:
+					h.tasks = append(h.tasks, *o)
+				}
+				h.mu.Unlock()
+			}
+		}()
+	}
+	return h
+}
+
+// moved are the changes of a task after its end.
+func (h *history) moved() []string {
+	var last *v1alpha1.McpTask
+	var changes []string
+	for i := range h.tasks {
+		now := &h.tasks[i]
+		if last != nil && last.Status.State.Terminal() && !reflect.DeepEqual(last.Status, now.Status) {
+			changes = append(changes, fmt.Sprintf("%s/%s at %v became %s/%s at %v", last.Status.State, last.Status.Reason, last.Status.LastUpdatedAt,
+				now.Status.State, now.Status.Reason, now.Status.LastUpdatedAt))
+		}
+		last = now
+	}
+	return changes
+}
+
+// readyTool makes a tool that is Ready without any controller.
+func readyTool(t *testing.T, namespace string, change func(*v1alpha1.McpToolSpec)) *v1alpha1.McpTool {
+	t.Helper()
+	tool := newTool(namespace, "tool")
+	tool.Spec.Retention = &v1alpha1.RetentionPolicy{Job: lasting(0)}
+	if change != nil {
+		change(&tool.Spec)
+	}
+	create(t, tool)
+	before := tool.DeepCopy()
+	meta.SetStatusCondition(&tool.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonToolReady, ObservedGeneration: tool.Generation})
+	if err := k8s.Status().Patch(t.Context(), tool, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+// live plays the scenario with controllers that have these faults, all running at once, and says how it ended and what the first of
+// them wrote. A killed one is replaced by one that nothing happens to.
+func (s scenario) live(t *testing.T, all ...faults) (ending, []string) {
+	t.Helper()
+	ns := newNamespace(t)
+	seen := record(t, ns)
+	tool := readyTool(t, ns, s.tool)
+	var operators []*operator
+	var replaced sync.WaitGroup
+	over, cancel := context.WithCancel(t.Context())
+	for _, f := range all {
+		o := startOperator(t, ns, f)
+		operators = append(operators, o)
+		replaced.Go(func() {
+			select {
+			case <-over.Done():
+				return
+			case <-o.killed:
+			}
+			o.stop()
+			next, err := newOperator(ns, faults{lag: f.lag})
+			if err != nil {
+				t.Errorf("no controller takes over: %v", err)
+				return
+			}
+			t.Cleanup(next.stop)
+		})
+	}
+	t.Cleanup(replaced.Wait)
+	t.Cleanup(cancel)
+	task := callOf(tool, `{}`)
+	if s.task != nil {
+		s.task(&task.Spec)
+	}
+	create(t, task)
+	s.play(t, task)
+	awaitEnd(t, task)
+	awaitGone(t, "the Job", jobOf(task))
+	var left []string
+	eventually(t, "nothing is left but the task", func() error {
+		left = nil
+		for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &corev1.SecretList{}} {
+			if err := k8s.List(t.Context(), list, client.InNamespace(ns)); err != nil {
+				return err
+			}
+			if err := meta.EachListItem(list, func(o runtime.Object) error { left = append(left, fmt.Sprintf("%T", o)); return nil }); err != nil {
+				return err
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%v", left)
+		}
+		return nil
+	})
+	end := ending{State: task.Status.State, Reason: task.Status.Reason, Message: task.Status.Message, Finalizers: task.Finalizers, Left: left}
+	for into, value := range map[*string]any{&end.Result: task.Status.Result, &end.Error: task.Status.Error} {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = string(raw)
+	}
+	names := strings.NewReplacer(task.Name, "TASK", ns, "NAMESPACE")
+	podName := regexp.MustCompile(`TASK-[a-z0-9]{5}`)
+	for _, words := range []*string{&end.Message, &end.Result, &end.Error} {
+		*words = podName.ReplaceAllString(names.Replace(*words), "POD")
+	}
+	end.Events = awaitFinishEvent(t, task)
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	end.Jobs, end.Pods, end.Moved = len(seen.jobs), len(seen.pods), seen.moved()
+	return end, operators[0].written()
+}
+
+func awaitEnd(t *testing.T, task *v1alpha1.McpTask) {
+	t.Helper()
+	eventually(t, "the task ends", func() error {
+		if err := read(t, task); err != nil {
+			return err
+		}
+		if !task.Status.State.Terminal() {
+			return fmt.Errorf("it is %s/%s: %s", task.Status.State, task.Status.Reason, task.Status.Message)
+		}
+		return nil
+	})
+}
+
+// awaitFinishEvent waits for the Event of the task's end and returns the reasons of all of its Events.
+func awaitFinishEvent(t *testing.T, task *v1alpha1.McpTask) (reasons []string) {
+	t.Helper()
+	eventually(t, "an Event tells the end", func() error {
+		var list eventsv1.EventList
+		if err := k8s.List(t.Context(), &list, client.InNamespace(task.Namespace)); err != nil {
+			return err
+		}
+		reasons = nil
+		for _, event := range list.Items {
+			if event.Regarding.UID == task.UID {
+				reasons = append(reasons, event.Reason)
+			}
+		}
+		slices.Sort(reasons)
+		if !slices.Contains(reasons, task.Status.Reason) {
+			return fmt.Errorf("%v", reasons)
+		}
+		return nil
+	})
+	return reasons
+}
+
+// atOnce runs the tests, so many at a time.
+type atOnce struct {
+	t     *testing.T
+	slots chan struct{}
+	wait  sync.WaitGroup
+}
+
+func (a *atOnce) run(name string, test func(*testing.T)) {
+	a.wait.Go(func() {
+		a.slots <- struct{}{}
+		defer func() { <-a.slots }()
+		a.t.Run(name, test)
+	})
+}
+
+// The controller is killed before each of its writes, and after each before it sees the answer. Another one takes over. The end is
+// that of a life in which nothing happened.
+func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
+	tests := &atOnce{t: t, slots: make(chan struct{}, 10)}
+	var mu sync.Mutex
+	runs, reached := 0, 0
+	for name, s := range scenarios {
+		tests.wait.Go(func() {
+			var want ending
+			var writes []string
+			if !t.Run(name+"/undisturbed", func(t *testing.T) {
+				want, writes = s.live(t, faults{})
+				if want.Reason != s.reason || want.Jobs != 1 || len(want.Moved) > 0 || len(want.Left) > 0 {
+					t.Errorf("the end is %+v", want)
+				}
+				t.Logf("%d writes: %s", len(writes), strings.Join(writes, ", "))
+			}) {
+				return
+			}
+			for i := range writes {
+				for _, applied := range []bool{false, true} {
+					when := map[bool]string{false: "before", true: "after"}[applied]
+					tests.run(fmt.Sprintf("%s/%s write %d", name, when, i+1), func(t *testing.T) {
+						got, wrote := s.live(t, faults{killAt: i + 1, applied: applied})
+						if !reflect.DeepEqual(got, want) {
+							t.Errorf("got  %+v\nwant %+v\nthe first controller wrote %s", got, want, strings.Join(wrote, ", "))
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						runs++
+						if len(wrote) == i+1 {
+							reached++
+						}
+					})
+				}
+			}
+		})
+	}
+	tests.wait.Wait()
+	t.Logf("%d lives, the controller killed in %d", runs, reached)
+	if reached*10 < runs*8 {
+		t.Errorf("of %d controllers only %d were killed", runs, reached)
+	}
+}
