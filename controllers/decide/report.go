@@ -61,10 +61,15 @@ func (in *Input) Deciding() *corev1.Pod {
 	return nil
 }
 
-// lastIsGone says whether the Pod of the last attempt was seen once and is gone.
+// lastIsGone says whether the Pod of the last attempt is gone.
 func (in *Input) lastIsGone() bool {
 	known := in.Task.Status.PodUIDs
-	if len(known) == 0 || in.Job != nil && parallel(in.Job) {
+	switch {
+	case in.Job != nil && parallel(in.Job):
+		return false
+	case in.lastWasMissed():
+		return true
+	case len(known) == 0:
 		return false
 	}
 	last := known[len(known)-1]
@@ -74,7 +79,7 @@ func (in *Input) lastIsGone() bool {
 // handedOver decides on work that said itself how it ended; nil where it did not. What a Pod handed over outlives it.
 func handedOver(in *Input, pod *corev1.Pod) *Verdict {
 	report := in.Report(pod)
-	if pod == nil && in.lastIsGone() {
+	if pod == nil && in.lastIsGone() && !in.lastWasMissed() {
 		report = in.reportOf(in.Task.Status.PodUIDs[len(in.Task.Status.PodUIDs)-1])
 	}
 	if report == nil {

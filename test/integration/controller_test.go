@@ -344,29 +344,19 @@ func TestTaskFollowsItsJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonEvicted)
-		if !strings.Contains(task.Status.Message, "was deleted") {
-			t.Errorf("message %q", task.Status.Message)
+		if !strings.Contains(task.Status.Message, "was deleted") || !strings.Contains(task.Status.Message, "exit code 143") || !strings.Contains(string(task.Status.Error.Data.Raw), `"exitCode":143`) {
+			t.Errorf("message %q, error %+v", task.Status.Message, task.Status.Error)
 		}
 	})
 	t.Run("orphaned by hand", func(t *testing.T) {
 		task := calledTool(t, nil)
-		pod := awaitPod(t, task)
-		play(t, pod, runningSince(metav1.Now()))
-		awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: task.Name, Namespace: task.Namespace}}
-		if err := k8s.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		pod := awaitRunning(t, task)
+		if err := k8s.Delete(t.Context(), jobOf(task), client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
 			t.Fatal(err)
 		}
+		awaitDeadline(t, pod)
+		play(t, pod, ended(143, "partial"))
 		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonJobDeleted)
-		eventually(t, "the Pod that was left behind has a deadline", func() error {
-			if err := read(t, pod); err != nil {
-				return err
-			}
-			if pod.Spec.ActiveDeadlineSeconds == nil {
-				return fmt.Errorf("none")
-			}
-			return nil
-		})
 	})
 	t.Run("cannot be pulled", func(t *testing.T) {
 		task := calledTool(t, func(s *v1alpha1.McpToolSpec) { s.StartDeadline = &metav1.Duration{Duration: 2 * time.Second} })

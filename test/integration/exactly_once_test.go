@@ -375,6 +375,16 @@ func (a *atOnce) run(name string, test func(*testing.T)) {
 	})
 }
 
+// undisturbed is the scenario's end when nothing goes wrong, and what is written for that.
+func (s scenario) undisturbed(t *testing.T) (ending, []string) {
+	t.Helper()
+	end, writes := s.live(t, faults{})
+	if end.Reason != s.reason || end.Jobs != 1 || len(end.Moved) > 0 || len(end.Left) > 0 || len(end.Finalizers) > 0 {
+		t.Fatalf("the end is %+v", end)
+	}
+	return end, writes
+}
+
 // The controller is killed before each of its writes, and after each before it sees the answer. Another one takes over. The end is
 // that of a life in which nothing happened.
 func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
@@ -386,10 +396,7 @@ func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
 			var want ending
 			var writes []string
 			if !t.Run(name+"/undisturbed", func(t *testing.T) {
-				want, writes = s.live(t, faults{})
-				if want.Reason != s.reason || want.Jobs != 1 || len(want.Moved) > 0 || len(want.Left) > 0 {
-					t.Errorf("the end is %+v", want)
-				}
+				want, writes = s.undisturbed(t)
 				t.Logf("%d writes: %s", len(writes), strings.Join(writes, ", "))
 			}) {
 				return
@@ -418,4 +425,52 @@ func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
 	if reached*10 < runs*8 {
 		t.Errorf("of %d controllers only %d were killed", runs, reached)
 	}
+}
+
+// sameEnd plays every scenario undisturbed and with each of the faults.
+func sameEnd(t *testing.T, kinds map[string][]faults) {
+	t.Helper()
+	tests := &atOnce{t: t, slots: make(chan struct{}, 10)}
+	for name, s := range scenarios {
+		tests.wait.Go(func() {
+			var want ending
+			if !t.Run(name+"/undisturbed", func(t *testing.T) { want, _ = s.undisturbed(t) }) {
+				return
+			}
+			for kind, f := range kinds {
+				tests.run(name+"/"+kind, func(t *testing.T) {
+					if got, _ := s.live(t, f...); !reflect.DeepEqual(got, want) {
+						t.Errorf("got  %+v\nwant %+v", got, want)
+					}
+				})
+			}
+		})
+	}
+	tests.wait.Wait()
+}
+
+func TestAStaleCacheChangesNothing(t *testing.T) {
+	behind := func(resources ...string) []faults {
+		f := faults{lag: map[string]time.Duration{}}
+		for _, resource := range resources {
+			f.lag[resource] = 1500 * time.Millisecond
+		}
+		return []faults{f}
+	}
+	sameEnd(t, map[string][]faults{
+		"tasks are behind":         behind("mcptasks"),
+		"Jobs are behind":          behind("jobs"),
+		"Pods are behind":          behind("pods"),
+		"Jobs and Pods are behind": behind("jobs", "pods"),
+		"everything is behind":     behind("mcptasks", "jobs", "pods"),
+	})
+}
+
+// A handover may overlap: the old leader has lost its Lease and does not know it yet.
+func TestTwoControllersAtOnceChangeNothing(t *testing.T) {
+	sameEnd(t, map[string][]faults{
+		"both to the end":                   {{}, {}},
+		"one is behind":                     {{}, {lag: map[string]time.Duration{"mcptasks": time.Second, "jobs": time.Second}}},
+		"one is killed at its second write": {{killAt: 2}, {}},
+	})
 }
