@@ -130,6 +130,9 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
+	if err := r.waitWithoutPod(ctx, &task, seen.Job, &verdict); err != nil {
+		return ctrl.Result{}, err
+	}
 	return r.conclude(ctx, &task, seen, &verdict)
 }
 

@@ -29,6 +29,7 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 	}
 	describe(status, seen)
 	collectQuestions(task, seen.Now)
+	forgetReplaced(status, seen.Pods)
 	terminal := status.State.Terminal()
 	if terminal {
 		var err error

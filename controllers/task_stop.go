@@ -16,16 +16,16 @@ import (
 
 // stop brings the Job of a cancelled or failed task to its end. Work that runs is asked to end and keeps its whole grace
 // period, its exit code and its log: no further attempt is allowed, and the Pod gets a deadline
-// that has passed. A Job whose work never began is deleted, and so is one that makes an attempt in spite of that. Pods
-// that were left behind by a deleted Job are ended too.
+// that has passed. A Job whose work never began is deleted, and so is one whose Pod was given back, and one that makes an
+// attempt in spite of that. Pods that were left behind by a deleted Job are ended too.
 func (r *TaskReconciler) stop(ctx context.Context, task *v1alpha1.McpTask, seen *decide.Input) error {
 	job := seen.Job
 	if job != nil {
 		if !metav1.IsControlledBy(job, task) || !job.DeletionTimestamp.IsZero() || decide.Ended(job) {
 			return nil
 		}
-		unborn := task.Status.State.Terminal() && decide.StartedAt(job, seen.Pods) == nil
-		if unborn || decide.TriedAgain(seen.Pods) {
+		idle := task.Status.State.Terminal() && (decide.StartedAt(job, seen.Pods) == nil || decide.Released(job))
+		if idle || decide.TriedAgain(seen.Pods) {
 			err := r.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("deleting the Job %s/%s: %w", job.Namespace, job.Name, err)

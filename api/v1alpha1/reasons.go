@@ -86,4 +86,9 @@ const (
 	AnnotationContainer = "mcptask.dev/container"
 	// AnnotationStartDeadline, on Jobs: how long the cluster may take to start the work.
 	AnnotationStartDeadline = "mcptask.dev/start-deadline"
+	// AnnotationWhileWaiting, on Jobs: Release where the Pod is given back while a question is open.
+	AnnotationWhileWaiting = "mcptask.dev/while-waiting"
+	// AnnotationReleased, on Jobs: the Pod that was given back and how many answers it had, as JSON. It is written with the
+	// suspension and removed with its end: a Job that is suspended without it was suspended by somebody else.
+	AnnotationReleased = "mcptask.dev/released"
 )

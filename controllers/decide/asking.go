@@ -13,14 +13,18 @@ import (
 func asking(in *Input) *Verdict {
 	var words []string
 	for i := range in.Pods {
-		for _, question := range in.open(&in.Pods[i]) {
-			words = append(words, Message(question))
-		}
+		words = append(words, messages(in.open(&in.Pods[i]))...)
 	}
 	if len(words) == 0 {
 		return nil
 	}
-	return &Verdict{State: v1alpha1.TaskInputRequired, Reason: v1alpha1.ReasonAwaitingInput, Message: strings.Join(words, "; ")}
+	v := awaiting(strings.Join(words, "; "))
+	in.release(v, words)
+	return v
+}
+
+func awaiting(words string) *Verdict {
+	return &Verdict{State: v1alpha1.TaskInputRequired, Reason: v1alpha1.ReasonAwaitingInput, Message: words}
 }
 
 // open are the questions of a Pod that nobody has answered and that somebody still asks: those of a Pod that is ending, or
@@ -33,6 +37,11 @@ func (in *Input) open(pod *corev1.Pod) []*v1alpha1.InputRequest {
 	if s := workStatus(in.Job, pod); s != nil && s.State.Terminated != nil {
 		return nil
 	}
+	return in.unanswered(report)
+}
+
+// unanswered are the questions of a report that nobody has answered.
+func (in *Input) unanswered(report *v1alpha1.RuntimeReport) []*v1alpha1.InputRequest {
 	var questions []*v1alpha1.InputRequest
 	for i := range report.InputRequests {
 		if q := &report.InputRequests[i]; Answer(in.Task, q.Key) == nil {
@@ -56,6 +65,14 @@ func Answer(task *v1alpha1.McpTask, key string) *v1alpha1.InputResponse {
 func (in *Input) hasAsked(pod *corev1.Pod) bool {
 	report := in.Report(pod)
 	return report != nil && len(report.InputRequests) > 0
+}
+
+func messages(questions []*v1alpha1.InputRequest) []string {
+	var words []string
+	for _, question := range questions {
+		words = append(words, Message(question))
+	}
+	return words
 }
 
 // Message is what a question says, on one line (2026-07-28, client/elicitation: params.message).

@@ -49,6 +49,10 @@ type Verdict struct {
 	Stop bool
 	// EndPod is a Pod that must be brought to its end while its Job goes on; nil is none.
 	EndPod *corev1.Pod
+	// Release says that the Job's Pod is to be given back, and what is to be written on the Job with that.
+	Release *Release
+	// Resume says that a Job whose Pod was given back is to have one again.
+	Resume bool
 	// Recheck is how long the verdict holds when nothing changes; 0 is for ever.
 	Recheck time.Duration
 }
@@ -75,10 +79,12 @@ var policies = []policy{
 	jobDeleted,
 	jobForeign,
 	jobEnded,
+	releasedTooLate,
 	nodeLost,
 	workDone,
 	Expired,
 	cancelled,
+	released,
 	asking,
 	startOverdue,
 	suspended,

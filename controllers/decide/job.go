@@ -148,7 +148,7 @@ func suspended(in *Input) *Verdict {
 	if in.Job.Spec.Suspend == nil || !*in.Job.Spec.Suspend {
 		return nil
 	}
-	if queue := in.Job.Labels["kueue.x-k8s.io/queue-name"]; queue != "" {
+	if queue := in.Job.Labels[LabelQueue]; queue != "" {
 		return working(v1alpha1.ReasonQueued, fmt.Sprintf("the Job waits in the queue %s of Kueue", queue))
 	}
 	return working(v1alpha1.ReasonQueued, "the Job is suspended: it starts when its spec.suspend is set to false")

@@ -59,6 +59,13 @@ func nodeLost(in *Input) *Verdict {
 	if pod == nil || words == "" || !pastGrace(in, pod) {
 		return nil
 	}
+	over := Expired(in) != nil
+	if givenBack(in.Job, pod) && in.Task.Spec.Cancel == nil {
+		if Released(in.Job) || over {
+			return nil // it is to go, and nobody waits for it
+		}
+		return working(v1alpha1.ReasonScheduling, words+fmt.Sprintf("; the work goes on when the Pod %s, which was given back, is known to have ended", pod.Name))
+	}
 	if v := handedOver(in, pod); v != nil {
 		v.Stop = true
 		if v.Output != nil {
@@ -71,7 +78,7 @@ func nodeLost(in *Input) *Verdict {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task) + "; " + words, Stop: true}
 	}
 	announced := condition(in.Job, batchv1.JobFailureTarget)
-	if announced == nil && condition(in.Job, batchv1.JobSuccessCriteriaMet) == nil && attemptsLeft(in) {
+	if announced == nil && condition(in.Job, batchv1.JobSuccessCriteriaMet) == nil && attemptsLeft(in) && !over {
 		return working(v1alpha1.ReasonRetrying, words+"; the Job may try again when the node is back or removed")
 	}
 	if announced != nil && announced.Reason == batchv1.JobReasonDeadlineExceeded {

@@ -98,7 +98,8 @@ func cancelled(in *Input) *Verdict {
 	if in.Task.Spec.Cancel == nil {
 		return nil
 	}
-	if in.Immediate || StartedAt(in.Job, in.Pods) == nil {
+	started := StartedAt(in.Job, in.Pods) != nil && !Released(in.Job)
+	if in.Immediate || !started {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task), Stop: true}
 	}
 	v := working(v1alpha1.ReasonCancelling, "the tool was asked to end and has its grace period to do so")

@@ -99,6 +99,9 @@ func build(tool *v1alpha1.McpTool, task *v1alpha1.McpTask, r Runtime, schema *to
 			return nil, fmt.Errorf("the McpTool %s has runtime.enabled, and the controller runs without --runtime-url and --runtime-image", tool.Name)
 		}
 		addSidecar(&pod.Spec, tool, task, r)
+		if tool.Spec.Runtime.WhileWaiting == v1alpha1.WhileWaitingRelease {
+			job.Annotations[v1alpha1.AnnotationWhileWaiting] = string(v1alpha1.WhileWaitingRelease)
+		}
 	}
 	return job, nil
 }

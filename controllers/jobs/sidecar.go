@@ -136,6 +136,9 @@ func checkRuntime(tool *v1alpha1.McpTool, r Runtime, at *field.Path) (faults fie
 		faults = append(faults, field.Forbidden(field.NewPath("spec", "runtime", "enabled"),
 			"the controller runs without --runtime-url and --runtime-image, so that no work can reach its task"))
 	}
+	if tool.Spec.Runtime.WhileWaiting == v1alpha1.WhileWaitingRelease {
+		faults = append(faults, checkRelease(tool)...)
+	}
 	if g := pod.TerminationGracePeriodSeconds; g != nil && *g < minGraceSeconds {
 		faults = append(faults, field.Invalid(at.Child("terminationGracePeriodSeconds"), *g,
 			fmt.Sprintf("must be absent or at least %d with runtime.enabled: what the work leaves of it is the time to hand over its result", minGraceSeconds)))

@@ -26,7 +26,9 @@ func podOf(uid string, deleting bool, phase corev1.PodPhase) *corev1.Pod {
 }
 
 func says(words string) Open {
-	return func(context.Context, *corev1.Pod, string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(words)), nil }
+	return func(context.Context, *corev1.Pod, string) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(words)), nil
+	}
 }
 
 func TestAPodIsRememberedAsItWasLastSeen(t *testing.T) {
@@ -82,7 +84,9 @@ func TestAPodIsHeardToItsEnd(t *testing.T) {
 }
 
 func TestALogThatCannotBeOpenedIsNotEmptyButUnheard(t *testing.T) {
-	k := New(func(context.Context, *corev1.Pod, string) (io.ReadCloser, error) { return nil, errors.New("no such node") })
+	k := New(func(context.Context, *corev1.Pod, string) (io.ReadCloser, error) {
+		return nil, errors.New("no such node")
+	})
 	k.Follow(task, podOf("a", true, corev1.PodRunning), "work")
 	if _, ok := k.Log("a", "work"); ok {
 		t.Error("something was heard")
