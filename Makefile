@@ -33,8 +33,8 @@ demo: install bin/mcptask ## A cluster, the chart in it, and a real tool called 
 	MCPTASK=$(CURDIR)/bin/mcptask EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec hack/demo/run.sh
 
 .PHONY: invoice
-invoice: install ## Invoices that people approve and that are paid once; FAULTS=1 kills things meanwhile
-	EXAMPLES_IMAGE=$(call image,examples):$(TAG) FAULTS=$(FAULTS) $(DEV) exec hack/invoice/run.sh
+invoice: install ## Invoices that people approve and that are paid once; FAULTS=1 kills things meanwhile; WEEK=60 lets people take a week of 60 s
+	EXAMPLES_IMAGE=$(call image,examples):$(TAG) FAULTS=$(FAULTS) WEEK=$(WEEK) $(DEV) exec hack/invoice/run.sh
 
 .PHONY: cluster-up
 cluster-up: ## A running cluster (builds what it needs, the first time)

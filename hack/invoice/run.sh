@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows an application on mcptask: purchase orders whose invoices people approve, and which are paid exactly once. It can be
-# run again and again. With FAULTS=1 the caller, the bridge, the controller and Pods of the Jobs are killed meanwhile.
+# run again and again. With FAULTS=1 the caller, the bridge, the controller and Pods of the Jobs are killed meanwhile. With
+# WEEK=60 people take a week to answer, and a week is 60 seconds long: no Pod is kept for them, and nothing else survives it.
 #
 # It needs a cluster with the chart installed and with the image of the examples within its nodes' reach ("make invoice" sees
 # to both), kubectl and go in PATH. EXAMPLES_IMAGE names the image, INVOICE_NAMESPACE the namespace.
@@ -11,6 +12,14 @@ namespace=${INVOICE_NAMESPACE:-mcptask-invoice}
 system=${SYSTEM_NAMESPACE:-mcptask-system}
 image=${EXAMPLES_IMAGE:-mcptask.dev/examples:dev}
 faults=${FAULTS:-}
+week=${WEEK:-}
+while_waiting=Hold
+thinking=(--think "${THINK:-15s}")
+if [[ -n $week ]]; then
+  [[ -z $faults && $week =~ ^[0-9]+$ && $week -ge 30 ]] || { echo "hack/invoice/run.sh: WEEK is a number of seconds, at least 30, and goes without FAULTS" >&2; exit 2; }
+  while_waiting=Release
+  thinking=(--think-at-least "${week}s" --think "$((week * 5 / 4))s")
+fi
 files=$(mktemp -d)
 children=()
 
@@ -45,6 +54,7 @@ kube delete deployment/erp --ignore-not-found --cascade=foreground # the new one
 for file in examples/invoice/erp.yaml examples/invoice/tool.yaml; do
   sed "s#image: mcptask.dev/examples:dev#image: $image#" "$file" | kube apply -f -
 done
+kube patch mcptool pay-invoice --type=merge -p '{"spec":{"runtime":{"whileWaiting":"'$while_waiting'"}}}'
 kube rollout status deployment/erp --timeout=2m
 kube wait --for=condition=Ready mcptool/pay-invoice --timeout=1m
 
@@ -55,7 +65,7 @@ address=$(until_seen 30 sed -n 's/^Starting to serve on //p' "$files/proxy")
 erp="http://$address/api/v1/namespaces/$namespace/services/erp:http/proxy"
 order=("$files/order")
 arguments=(--orders examples/invoice/orders.json --journal "$files/journal.json" --erp "$erp"
-  --namespace "$namespace" --service-account order-agent --think "${THINK:-15s}" --seed "${SEED:-$RANDOM}")
+  --namespace "$namespace" --service-account order-agent "${thinking[@]}" --seed "${SEED:-$RANDOM}")
 
 # What kubectl sees of the tasks, to be shown at the end.
 kubectl -n "$namespace" get mcptasks --watch --no-headers \
@@ -96,6 +106,39 @@ kill_system() {
   kubectl -n "$system" delete pods -l "app.kubernetes.io/component=$1" --grace-period=0 --force --wait=false 2>/dev/null
 }
 
+# work_pods names the Pods of tasks that have not ended.
+work_pods() {
+  kube get pods -l mcptask.dev/task --field-selector=status.phase!=Succeeded,status.phase!=Failed -o name
+}
+
+answers() { kube get mcptasks -o 'jsonpath={.items[*].spec.inputResponses[*].key}'; }
+
+# all_released says yes once five tasks wait, each says that it keeps no Pod, and there is none.
+all_released() {
+  local released
+  released=$(kube get mcptasks -o 'jsonpath={range .items[*]}{.status.state}/{.status.reason}: {.status.message}{"\n"}{end}' |
+    grep -c '^input_required/AwaitingInput: no Pod is kept until an answer comes') || true
+  [[ $released == 5 && -z $(work_pods) ]] && echo yes
+}
+
+# a_week_passes ends with the first answer. It looks all the time, and fails if there is a Pod before that.
+a_week_passes() {
+  local looks=0 began=$SECONDS pods
+  while pods=$(work_pods) && [[ -z $(answers) ]]; do
+    if [[ -n $pods ]]; then
+      echo "hack/invoice/run.sh: nobody has answered, and there is $pods" >&2
+      return 1
+    fi
+    ((++looks))
+    sleep 1
+  done
+  note "the first answer; $looks looks in $((SECONDS - began)) s found no Pod of any task"
+  if ((looks < 5)); then
+    echo "hack/invoice/run.sh: that was too short to show anything: give WEEK more seconds" >&2
+    return 1
+  fi
+}
+
 heading "Six orders are placed at once, and people answer in any order"
 echo "TIME      ORDER    INVOICE   STATUS          MESSAGE"
 place
@@ -112,6 +155,15 @@ if [[ -n $faults ]]; then
   kill_pods_of "$payer" "it pays"
   kill_system bridge
   restart_caller
+fi
+if [[ -n $week ]]; then
+  until_seen 120 all_released >/dev/null
+  note "five invoices wait for people, who take a week of $week seconds; no Pod of a task exists"
+  kube get mcptasks -o custom-columns=TASK:.metadata.name,INVOICE:.spec.arguments.invoice,STATE:.status.state,REASON:.status.reason,MESSAGE:.status.message
+  kube get jobs
+  kill_system bridge
+  kill_system controller
+  a_week_passes
 fi
 wait "$caller"
 

@@ -265,3 +265,30 @@ func TestInvoicesArePaidOnceWhateverIsKilled(t *testing.T) {
 		t.Errorf("no Job needed a second attempt: nothing was killed\n%s", out)
 	}
 }
+
+// The example's script lets people take a week, which is 45 seconds long here, kills controller and bridges meanwhile, and looks all
+// the time that no Pod of a task exists before the first answer.
+func TestInvoicesWaitAWeekWithoutAPod(t *testing.T) {
+	cluster := connect(t)
+	namespace := cluster.Namespace(t)
+	cmd := exec.CommandContext(t.Context(), "hack/invoice/run.sh")
+	cmd.Dir = harness.Root()
+	cmd.Env = append(os.Environ(), "WEEK=45", "INVOICE_NAMESPACE="+namespace, "EXAMPLES_IMAGE="+harness.ExamplesImage())
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil || !strings.Contains(string(out), "found no Pod of any task") || !strings.Contains(string(out), "Exactly one payment for each paid invoice, and none for the others.") {
+		t.Fatal(err)
+	}
+	var tasks v1alpha1.McpTaskList
+	if err := cluster.Client.List(t.Context(), &tasks, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	pods := 0
+	for _, task := range tasks.Items {
+		pods += len(task.Status.PodUIDs)
+	}
+	// Six questions, one of which comes second; each has its Pod taken and given anew. Accidents at the ERP may cost more.
+	if pods < 6+6 {
+		t.Errorf("%d Pods for all tasks", pods)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,13 +32,13 @@ import (
 // testRuntime is a runtime that no Pod of these tests reaches.
 var testRuntime = jobs.Runtime{URL: "http://bridge.test:8082", Image: "example.test/mcptask"}
 
-// runController runs the operator for one namespace until the test ends.
-func runController(t *testing.T, namespace string) {
+// runController runs the operator for one namespace until the test ends, or stops it.
+func runController(t *testing.T, namespace string) (stop func()) {
 	t.Helper()
-	runControllerWith(t, namespace, testRuntime)
+	return runControllerWith(t, namespace, testRuntime)
 }
 
-func runControllerWith(t *testing.T, namespace string, runtime jobs.Runtime) {
+func runControllerWith(t *testing.T, namespace string, runtime jobs.Runtime) (stop func()) {
 	t.Helper()
 	options := controllers.CacheOptions()
 	options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
@@ -56,12 +57,14 @@ func runControllerWith(t *testing.T, namespace string, runtime jobs.Runtime) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the operator ended: %v", err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // eventually waits until the condition holds; it fails the test with what the condition last said.

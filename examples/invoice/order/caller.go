@@ -58,8 +58,8 @@ type Caller struct {
 	Agent   Agent
 	Stock   Stock
 	Journal *Journal
-	// Think is how long a person thinks about a question, at most.
-	Think time.Duration
+	// ThinkAtLeast and Think are how long a person thinks about a question, at least and at most.
+	ThinkAtLeast, Think time.Duration
 	// Random decides how long that is for each question, and so in which order the questions are answered.
 	Random *rand.Rand
 	// Show is called with each change, one at a time.
@@ -225,7 +225,7 @@ func (c *Caller) answer(ctx context.Context, order Order, id, key string, questi
 func (c *Caller) thought() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Duration(c.Random.Float64() * float64(c.Think))
+	return c.ThinkAtLeast + time.Duration(c.Random.Float64()*float64(c.Think-c.ThinkAtLeast))
 }
 
 func (c *Caller) show(order Order, what, words string) {

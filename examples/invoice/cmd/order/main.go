@@ -28,7 +28,7 @@ import (
 type settings struct {
 	orders, journal, erp      string
 	namespace, serviceAccount string
-	think                     time.Duration
+	thinkAtLeast, think       time.Duration
 	seed                      uint64
 }
 
@@ -40,6 +40,7 @@ func main() {
 	flags.StringVar(&s.erp, "erp", "", "URL of the ERP")
 	flags.StringVar(&s.namespace, "namespace", "", "namespace of the tool; the kubeconfig's when empty")
 	flags.StringVar(&s.serviceAccount, "service-account", "", "service account to call the tool as")
+	flags.DurationVar(&s.thinkAtLeast, "think-at-least", 0, "how long people think about a question, at least")
 	flags.DurationVar(&s.think, "think", 5*time.Second, "how long people think about a question, at most")
 	flags.Uint64Var(&s.seed, "seed", 1, "decides how long they think, and so in which order they answer")
 	if len(os.Args) < 2 {
@@ -48,8 +49,8 @@ func main() {
 	}
 	_ = flags.Parse(os.Args[2:]) // exits by itself
 	do := map[string]func(context.Context, settings) error{"place": place, "verify": verify}[os.Args[1]]
-	if do == nil || flags.NArg() > 0 || s.orders == "" || s.journal == "" || s.erp == "" {
-		fmt.Fprintln(os.Stderr, "order: say place or verify; --orders, --journal and --erp are required")
+	if do == nil || flags.NArg() > 0 || s.orders == "" || s.journal == "" || s.erp == "" || s.thinkAtLeast > s.think {
+		fmt.Fprintln(os.Stderr, "order: say place or verify; --orders, --journal and --erp are required; --think must not be less than --think-at-least")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -76,7 +77,7 @@ func place(ctx context.Context, s settings) error {
 	defer end()
 	caller := &order.Caller{
 		Agent: agent, Stock: erpclient.New(s.erp, 0), Journal: journal,
-		Think: s.think, Random: rand.New(rand.NewPCG(s.seed, 0)), Show: show,
+		ThinkAtLeast: s.thinkAtLeast, Think: s.think, Random: rand.New(rand.NewPCG(s.seed, 0)), Show: show,
 	}
 	return caller.Place(ctx, orders)
 }
