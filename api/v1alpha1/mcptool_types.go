@@ -49,7 +49,7 @@ type WhileWaiting string
 const (
 	// WhileWaitingHold keeps the Pod running.
 	WhileWaitingHold WhileWaiting = "Hold"
-	// WhileWaitingRelease suspends the Job until the answer arrives.
+	// WhileWaitingRelease suspends the Job until an answer comes.
 	WhileWaitingRelease WhileWaiting = "Release"
 )
 
@@ -271,7 +271,9 @@ type ToolRuntime struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
 	Asks []AskMode `json:"asks,omitempty"`
-	// whileWaiting says whether the Pod is kept (Hold) or given back (Release) while a question is open.
+	// whileWaiting says whether the Pod is kept (Hold) or given back (Release) while a question is open. With Release the Job is
+	// suspended once its Pod has only waited for 10 seconds, and the answer resumes it: the work begins anew, and is given at once
+	// what was answered before. Only for Jobs of one Pod.
 	// +optional
 	// +kubebuilder:default=Hold
 	WhileWaiting WhileWaiting `json:"whileWaiting,omitempty"`
