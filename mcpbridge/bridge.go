@@ -90,6 +90,7 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 		endpoint: endpoint.New(endpoint.Config{
 			PublicURL: options.PublicURL, DefaultNamespace: options.DefaultNamespace, Namespaces: options.Namespaces,
 			AllowedHosts: options.AllowedHosts, MaxBodyBytes: options.MaxBodyBytes, MaxWaitingCalls: options.MaxWaitingCalls,
+			Limits:              options.Limits,
 			MaxStreamsPerCaller: options.MaxStreamsPerCaller, MaxStreams: options.MaxStreams,
 			TolerateMissingName: options.TolerateMissingName,
 			Keys:                keys,

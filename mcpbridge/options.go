@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 )
 
 // Options say how a bridge is run. Each is a flag of cmd/bridge.
@@ -28,6 +30,8 @@ type Options struct {
 	TokenReview, AllowAnonymous bool
 	// MaxBodyBytes bounds the body of a request, MaxWaitingCalls the calls that wait for their results at one time.
 	MaxBodyBytes, MaxWaitingCalls int64
+	// Limits bound what a caller, a tool and a namespace may use.
+	Limits limits.Limits
 	// MaxStreamsPerCaller bounds the streams of notifications that one caller may have open at one time, MaxStreams those
 	// of all callers. Without identities all callers are one.
 	MaxStreamsPerCaller, MaxStreams int64
@@ -69,6 +73,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxStreamsPerCaller <= 0 || o.MaxStreams <= 0 {
 		faults = append(faults, errors.New("--max-streams-per-caller and --max-streams must be positive"))
+	}
+	if err := o.Limits.Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if o.KeysFolder == "" {
 		faults = append(faults, errors.New("--keys-folder must be set: what one replica hands out, another must recognise"))

@@ -143,6 +143,11 @@ type McpToolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be positive"
 	StartDeadline *metav1.Duration `json:"startDeadline,omitempty"`
 
+	// limits bound how many tasks of this tool run at one time. Calls beyond them are refused, saying so; tasks that are
+	// made with kubectl count, and are not refused.
+	// +optional
+	Limits *ToolLimits `json:"limits,omitempty"`
+
 	// retention says how long a finished task is kept, by how it ended.
 	// +optional
 	Retention *RetentionPolicy `json:"retention,omitempty"`
@@ -238,6 +243,18 @@ type TTLPolicy struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
 	Max *metav1.Duration `json:"max,omitempty"`
+}
+
+// ToolLimits bound the tasks of a tool that have not ended.
+type ToolLimits struct {
+	// runningTasks is how many there may be; as many as the callers' own limits allow when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	RunningTasks *int64 `json:"runningTasks,omitempty"`
+	// runningTasksPerCaller is how many of them may be one caller's.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	RunningTasksPerCaller *int64 `json:"runningTasksPerCaller,omitempty"`
 }
 
 // RetentionPolicy says how long a finished task is kept after its end. A task is never deleted before its ttl.

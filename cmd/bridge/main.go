@@ -17,6 +17,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mcptask/mcptask/mcpbridge"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 )
 
 // version is set when the program is built for a release.
@@ -30,7 +31,7 @@ func main() {
 }
 
 func run() error {
-	options := mcpbridge.Options{Version: version}
+	options := mcpbridge.Options{Version: version, Limits: limits.Default()}
 	var level slog.Level
 	flag.StringVar(&options.BindAddress, "bind-address", ":8080", "where MCP is served, at /mcp/NAMESPACE")
 	flag.StringVar(&options.RuntimeBindAddress, "runtime-bind-address", ":8083", "where the Pods of tasks report and fetch answers")
@@ -46,6 +47,12 @@ func run() error {
 	flag.Int64Var(&options.MaxWaitingCalls, "max-waiting-calls", 1000, "how many tool calls may wait for their results at one time")
 	flag.Int64Var(&options.MaxStreamsPerCaller, "max-streams-per-caller", 64, "how many streams of notifications (subscriptions/listen) one caller may have open; without identities all callers are one")
 	flag.Int64Var(&options.MaxStreams, "max-streams", 4000, "how many streams of notifications may be open in all")
+	bounds := &options.Limits
+	flag.Int64Var(&bounds.StoredTasksPerNamespace, "max-stored-tasks-per-namespace", bounds.StoredTasksPerNamespace, "how many tasks a namespace may hold, ended ones included")
+	flag.Int64Var(&bounds.StoredTasksPerCaller, "max-stored-tasks-per-caller", bounds.StoredTasksPerCaller, "how many tasks one caller may have in a namespace, ended ones included")
+	flag.Int64Var(&bounds.RunningTasksPerCaller, "max-running-tasks-per-caller", bounds.RunningTasksPerCaller, "how many tasks of one caller in a namespace may be at work")
+	flag.Int64Var(&bounds.CallsPerMinute, "max-calls-per-minute", bounds.CallsPerMinute, "how many calls of one caller may ask for a new task, at this replica")
+	flag.Int64Var(&bounds.PollsPerSecond, "max-polls-per-second", bounds.PollsPerSecond, "how often one caller may ask for the state of tasks, at this replica; ten times as many may come at once")
 	flag.StringVar(&options.KeysFolder, "keys-folder", "", "the folder with the keys that all replicas share, each of 32 random bytes or more; the newest in the file that sorts last")
 	flag.BoolVar(&options.TolerateMissingName, "tolerate-missing-mcp-name", false, "accept task methods without the Mcp-Name header, for clients that leave it out")
 	flag.TextVar(&level, "log-level", slog.LevelInfo, "debug, info, warn or error")

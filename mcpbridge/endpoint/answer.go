@@ -25,6 +25,7 @@ func (x *exchange) result(result []byte) {
 // fail answers with an error.
 func (x *exchange) fail(failure *wire.Error) {
 	x.outcome.Store(outcomeOf(failure))
+	x.retryAfter(failure)
 	if x.era == modern {
 		x.send(failure.HTTPStatus(), wire.ErrorResponse(x.request.ID, failure))
 		return
@@ -34,6 +35,13 @@ func (x *exchange) fail(failure *wire.Error) {
 		id = nil // it belongs to no request (2025-11-25, Transports, Sending Messages to the Server)
 	}
 	x.send(failure.LegacyHTTPStatus(), wire.ErrorResponse(id, failure))
+}
+
+// retryAfter says in the head of the answer when to try again (RFC 9110, 10.2.3), where there still is one.
+func (x *exchange) retryAfter(failure *wire.Error) {
+	if failure.RetryAfter > 0 {
+		x.w.Header().Set("Retry-After", strconv.FormatInt(failure.RetryAfterSeconds(), 10))
+	}
 }
 
 func (x *exchange) send(status int, body []byte) {

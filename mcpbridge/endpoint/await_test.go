@@ -244,7 +244,7 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 	f.offer("optional", waits(optional, long, long))
 	answer, _ := start(t, f.alice, "tools/call", map[string]any{"name": "forbidden"})
 	first := f.cluster.only(t)
-	failsWith(t, f.alice.Call(t, "tools/call", map[string]any{"name": "forbidden"}), -32603, 200, "no task was created")
+	failsWith(t, f.alice.Call(t, "tools/call", map[string]any{"name": "forbidden"}), 429, 200, "no task was created")
 	if f.cluster.count() != 1 {
 		t.Errorf("%d tasks", f.cluster.count())
 	}

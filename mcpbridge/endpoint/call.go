@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/tools"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -66,7 +67,9 @@ func (e *Endpoint) call(ctx context.Context, x *exchange, session *mcp.ServerSes
 		if failure != nil {
 			return nil, failure
 		}
-		begin = func() (*v1alpha1.McpTask, *wire.Error) { return e.createOnce(x, task, idempotencyKey(meta, state)) }
+		begin = func() (*v1alpha1.McpTask, *wire.Error) {
+			return e.createOnce(x, tool, task, idempotencyKey(meta, state))
+		}
 	}
 	limit, release, failure := e.reserve(x, tool)
 	if failure != nil {
@@ -98,8 +101,8 @@ func (e *Endpoint) reserve(x *exchange, tool *tools.Tool) (limit time.Duration, 
 	if takesHandle(x, tool) {
 		return 0, release, nil // a handle needs no waiting
 	}
-	return 0, release, &wire.Error{Code: wire.CodeInternalError, Message: fmt.Sprintf(
-		"%d calls are waiting for their results, as many as this server holds; no task was created, try again later", cap(e.slots))}
+	return 0, release, e.Metrics.refused(&limits.Refusal{Limit: limits.WaitingCalls, Value: int64(cap(e.slots)), RetryAfter: retryBusy, Words: fmt.Sprintf(
+		"%d calls are waiting for their results, as many as this server holds; no task was created", cap(e.slots))})
 }
 
 // clipName bounds a name that is repeated to its sender.

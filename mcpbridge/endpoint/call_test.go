@@ -133,12 +133,12 @@ func TestCallsThatAreRefused(t *testing.T) {
 }
 
 func TestWhatTheClusterRefuses(t *testing.T) {
-	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "mcptasks"}, "x", fmt.Errorf("exceeded quota: secret-quota"))
+	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "mcptasks"}, "x", fmt.Errorf("admission webhook \"secret-webhook\" denied the request"))
 	for name, tc := range map[string]struct {
 		onCreate func(f *fixture) func(*v1alpha1.McpTask) error
 		words    string // "" for an answer with a task
 	}{
-		"a quota": {func(*fixture) func(*v1alpha1.McpTask) error { return func(*v1alpha1.McpTask) error { return quota } }, "quota"},
+		"a webhook": {func(*fixture) func(*v1alpha1.McpTask) error { return func(*v1alpha1.McpTask) error { return webhook } }, "does not accept a task"},
 		"an outage": {func(*fixture) func(*v1alpha1.McpTask) error {
 			return func(*v1alpha1.McpTask) error { return errRefused }
 		}, "not known whether the task"},

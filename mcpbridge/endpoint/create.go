@@ -84,6 +84,9 @@ func (e *Endpoint) create(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTas
 			return nil, failure
 		}
 	}
+	if refused := e.quotaRefusal(err); refused != nil {
+		return nil, refused
+	}
 	switch {
 	case err == nil:
 		e.Store.Remember(created)
@@ -91,7 +94,7 @@ func (e *Endpoint) create(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTas
 		return created, nil
 	case apierrors.IsForbidden(err):
 		failure := e.internal(x, fmt.Errorf("the cluster refused task %s/%s: %w", task.Namespace, task.Name, err))
-		failure.Message = "The cluster does not accept a task in this namespace now, for instance because of a quota; " + failure.Message
+		failure.Message = "The cluster does not accept a task in this namespace now; " + failure.Message
 		return nil, failure
 	}
 	return nil, e.internal(x, fmt.Errorf("creating task %s/%s: %w", task.Namespace, task.Name, err))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/tools"
@@ -39,6 +40,8 @@ type Config struct {
 	MaxBodyBytes int64
 	// MaxWaitingCalls bounds the calls that wait for their result at one time.
 	MaxWaitingCalls int64
+	// Limits bound what a caller, a tool and a namespace may use.
+	Limits limits.Limits
 	// MaxStreamsPerCaller bounds the streams of notifications that one caller may have open, MaxStreams those of all.
 	MaxStreamsPerCaller, MaxStreams int64
 	// TolerateMissingName accepts task methods without the Mcp-Name header, for clients that leave it out.
@@ -65,6 +68,7 @@ type Endpoint struct {
 
 	finder   *tasks.Finder
 	payloads *tasks.Payloads
+	paces    *paces
 	origins  *http.CrossOriginProtection
 	json     http.Handler // the SDK, answering with one JSON object
 	sse      http.Handler // the SDK, answering with a stream
@@ -90,6 +94,7 @@ func New(config Config) *Endpoint {
 		legacyRules: legacyMethods(),
 		finder:      tasks.NewFinder(config.Store, config.API, config.Metrics.liveReads.Inc),
 		payloads:    tasks.NewPayloads(config.Server),
+		paces:       newPaces(config.Limits),
 		origins:     http.NewCrossOriginProtection(),
 		mux:         http.NewServeMux(),
 		bodyTimeout: bodyTimeout,
@@ -260,8 +265,7 @@ func (e *Endpoint) notFound(x *exchange, err error) *wire.Error {
 	case errors.Is(err, tasks.ErrUnknown):
 		return wire.UnknownTask()
 	case errors.Is(err, tasks.ErrTooMany):
-		return &wire.Error{Code: wire.CodeInternalError, Status: http.StatusTooManyRequests,
-			Message: "Too many look-ups of unknown tasks; try again in a second"}
+		return e.Metrics.tooManyLookups()
 	}
 	failure := e.internal(x, err)
 	failure.Status = http.StatusServiceUnavailable

@@ -24,6 +24,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/mcptest"
 	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
@@ -212,6 +213,9 @@ func (names) Authenticate(_ context.Context, r auth.Request) (auth.Principal, er
 	return auth.Principal{Identity: v1alpha1.Identity{Issuer: "test", Subject: name}}, nil
 }
 
+// unlimited leaves the limits to the tests that are about them.
+var unlimited = limits.Limits{StoredTasksPerNamespace: 1e6, StoredTasksPerCaller: 1e6, RunningTasksPerCaller: 1e6, CallsPerMinute: 1e6, PollsPerSecond: 1e6}
+
 type fixture struct {
 	*Endpoint
 	cluster *cluster
@@ -250,7 +254,7 @@ func newFixture(t testing.TB, change func(*Config)) *fixture {
 	}
 	config := Config{
 		PublicURL: "https://mcp.example.com", DefaultNamespace: "team", MaxBodyBytes: 1 << 20, MaxWaitingCalls: 10,
-		MaxStreamsPerCaller: 64, MaxStreams: 1000,
+		MaxStreamsPerCaller: 64, MaxStreams: 1000, Limits: unlimited,
 		Server: wire.ServerInfo{Name: "mcptask-bridge", Version: "test"}, Authenticator: names{}, Store: store, API: f.cluster, Keys: keys,
 		Log:     slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: NewMetrics(f.metrics),

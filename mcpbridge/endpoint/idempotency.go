@@ -12,14 +12,15 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
+	"github.com/mcptask/mcptask/mcpbridge/tools"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
 // createOnce stores the task of a call. All tries of a call that carries an idempotency key get one task: its name is made
 // of the key, so that the API server itself lets only one of them make it, whichever replicas they reach.
-func (e *Endpoint) createOnce(x *exchange, task *v1alpha1.McpTask, key string) (*v1alpha1.McpTask, *wire.Error) {
+func (e *Endpoint) createOnce(x *exchange, tool *tools.Tool, task *v1alpha1.McpTask, key string) (*v1alpha1.McpTask, *wire.Error) {
 	if key == "" {
-		return e.create(x, task)
+		return e.createWithin(x, tool, task)
 	}
 	owner := task.Spec.Owner
 	names := e.Keys.TaskNames(task.Namespace, owner.Issuer, owner.Subject, task.Spec.ToolName, key)
@@ -34,11 +35,27 @@ func (e *Endpoint) createOnce(x *exchange, task *v1alpha1.McpTask, key string) (
 			return nil, e.notFound(x, err)
 		}
 	}
-	created, failure := e.create(x, task)
+	created, failure := e.createWithin(x, tool, task)
+	if failure != nil && failure.Code == wire.CodeLimitReached {
+		// An earlier try may have been let in, through another replica.
+		if first, err := e.finder.Find(x.http.Context(), types.NamespacedName{Namespace: task.Namespace, Name: task.Name}, x.principal.String()); err == nil {
+			return sameCall(x, task, first)
+		}
+	}
 	if failure != nil {
 		return nil, failure
 	}
 	return sameCall(x, task, created)
+}
+
+// createWithin stores the task if the limits leave room for it.
+func (e *Endpoint) createWithin(x *exchange, tool *tools.Tool, task *v1alpha1.McpTask) (*v1alpha1.McpTask, *wire.Error) {
+	release, failure := e.reserveTask(x, tool, task)
+	if failure != nil {
+		return nil, failure
+	}
+	defer release()
+	return e.create(x, task)
 }
 
 // idempotencyKey marks all tries of a call: the caller's own key; else, of a call that was asked something first, the state that it

@@ -86,7 +86,7 @@ func (e *Endpoint) serveLegacyCall(x *exchange) {
 		}
 		defer release()
 	}
-	if task, failure = e.createOnce(x, task, x.request.Params.Meta.IdempotencyKey); failure != nil {
+	if task, failure = e.createOnce(x, tool, task, x.request.Params.Meta.IdempotencyKey); failure != nil {
 		x.fail(failure)
 		return
 	}

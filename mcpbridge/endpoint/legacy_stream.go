@@ -2,8 +2,6 @@ package endpoint
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 // listeners counts the GET streams, which are bounded for each caller and in all.
 type listeners struct {
 	perCaller, inAll int64
+	metrics          *Metrics
 
 	mu      sync.Mutex
 	all     int64
@@ -23,7 +22,7 @@ type listeners struct {
 }
 
 func newListeners(config *Config) *listeners {
-	return &listeners{perCaller: config.MaxStreamsPerCaller, inAll: config.MaxStreams, callers: map[v1alpha1.Identity]int64{}}
+	return &listeners{perCaller: config.MaxStreamsPerCaller, inAll: config.MaxStreams, metrics: config.Metrics, callers: map[v1alpha1.Identity]int64{}}
 }
 
 // enter takes a place, which leave gives back.
@@ -31,10 +30,10 @@ func (l *listeners) enter(caller v1alpha1.Identity) *wire.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.callers[caller] >= l.perCaller {
-		return status(http.StatusTooManyRequests, fmt.Sprintf("you have %d streams open, as many as this server holds for one caller", l.perCaller))
+		return l.metrics.streamsOfCaller(l.perCaller)
 	}
 	if l.all >= l.inAll {
-		return status(http.StatusServiceUnavailable, fmt.Sprintf("%d streams are open, as many as this server holds; try again later", l.inAll))
+		return l.metrics.streamsInAll(l.inAll)
 	}
 	l.callers[caller]++
 	l.all++

@@ -203,12 +203,12 @@ func TestStreamsAreBoundedForEachCaller(t *testing.T) {
 		}
 		return response
 	}
-	refusesWithoutID(t, get(s), 429, "you have 2 streams open")
+	failsWith(t, get(s), 429, 429, "you have 2 streams of notifications open")
 	bob := f.alice
 	bob.Token = "bob"
 	bobs := bob.Initialize(t, mcptest.LegacyVersion, nil)
 	bobs.Listen(t)
-	refusesWithoutID(t, get(bobs), 503, "3 streams are open")
+	failsWith(t, get(bobs), 429, 503, "3 streams of notifications are open")
 	first.Leave()
 	eventually(t, "there is a place again", func() bool { return f.listeners.total() == 2 })
 	s.Listen(t)

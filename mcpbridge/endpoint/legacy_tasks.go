@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -33,7 +34,15 @@ func (e *Endpoint) legacyTask(x *exchange, task *v1alpha1.McpTask) (*wire.Legacy
 // serveLegacyGet answers tasks/get.
 func (e *Endpoint) serveLegacyGet(x *exchange) {
 	shown, err := e.legacyTask(x, x.task)
-	x.reply(e, shown, err)
+	if err != nil {
+		x.fail(e.internal(x, err))
+		return
+	}
+	if failure := e.poll(x, x.taskKey(), shown.PollInterval); failure != nil {
+		x.fail(failure)
+		return
+	}
+	x.reply(e, shown, nil)
 }
 
 // serveLegacyCancel stores the request to cancel. The answer shows the task as cancelled at once, and so does every later
@@ -87,27 +96,14 @@ func (e *Endpoint) serveLegacyList(x *exchange) {
 	if failure == nil && after != nil && (after.Principal != x.principal.Identity || after.Namespace != x.namespace) {
 		failure = invalidCursor()
 	}
+	if failure == nil {
+		failure = e.pace(x)
+	}
 	if failure != nil {
 		x.fail(failure)
 		return
 	}
-	owned := e.Store.Owned(x.namespace, x.principal.Identity)
-	order := func(created int64, name string, other *v1alpha1.McpTask) int {
-		if at := other.CreationTimestamp.Unix(); at != created {
-			return int(max(min(at-created, 1), -1))
-		}
-		return strings.Compare(name, other.Name)
-	}
-	slices.SortFunc(owned, func(a, b *v1alpha1.McpTask) int { return order(a.CreationTimestamp.Unix(), a.Name, b) })
-	if after != nil {
-		first, _ := slices.BinarySearchFunc(owned, after, func(task *v1alpha1.McpTask, c *taskCursor) int {
-			if order(c.Created, c.Name, task) >= 0 { // the cursor's own task, or one before it
-				return -1
-			}
-			return 1
-		})
-		owned = owned[first:]
-	}
+	owned := newest(e.Store.Owned(x.namespace, x.principal.Identity), after, taskPage+1)
 	var next string
 	if len(owned) > taskPage {
 		owned = owned[:taskPage]
@@ -133,6 +129,30 @@ func (e *Endpoint) serveLegacyList(x *exchange) {
 		return
 	}
 	x.result(result)
+}
+
+// newest are the n newest of the tasks that come after a place in the list, the newest first; of those made in one second, by name. It
+// looks at each task once: a caller may have very many.
+func newest(owned []*v1alpha1.McpTask, after *taskCursor, n int) []*v1alpha1.McpTask {
+	order := func(created int64, name string, other *v1alpha1.McpTask) int {
+		if at := other.CreationTimestamp.Unix(); at != created {
+			return cmp.Compare(at, created)
+		}
+		return strings.Compare(name, other.Name)
+	}
+	page := make([]*v1alpha1.McpTask, 0, n+1)
+	for _, task := range owned {
+		created := task.CreationTimestamp.Unix()
+		if after != nil && order(after.Created, after.Name, task) >= 0 || len(page) == n && order(created, task.Name, page[n-1]) >= 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(page, task, func(other, task *v1alpha1.McpTask) int {
+			return order(other.CreationTimestamp.Unix(), other.Name, task)
+		})
+		page = slices.Insert(page, at, task)
+		page = page[:min(len(page), n)]
+	}
+	return page
 }
 
 // openCursor reads the cursor of a list; nil where there is none.

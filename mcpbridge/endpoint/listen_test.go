@@ -307,9 +307,9 @@ func TestListenHasLimits(t *testing.T) {
 	}
 	first := open(f.alice)
 	open(f.alice)
-	failsWith(t, f.alice.Call(t, "subscriptions/listen", taskIDs("x")), -32603, 429, "You have 2 streams of notifications open")
+	failsWith(t, f.alice.Call(t, "subscriptions/listen", taskIDs("x")), 429, 429, "you have 2 streams of notifications open")
 	open(bob)
-	failsWith(t, carol.Call(t, "subscriptions/listen", taskIDs("x")), -32603, 503, "3 streams of notifications are open")
+	failsWith(t, carol.Call(t, "subscriptions/listen", taskIDs("x")), 429, 503, "3 streams of notifications are open")
 	first.Leave()
 	eventually(t, "the place is free", func() bool { return f.metric(t, "streams") == 2 })
 	open(carol)

@@ -18,6 +18,8 @@ type Metrics struct {
 	authFailures *prometheus.CounterVec
 	denials      *prometheus.CounterVec
 	toolsLeftOut prometheus.Gauge
+	refusals     *prometheus.CounterVec
+	earlyPolls   prometheus.Counter
 
 	streams       prometheus.Gauge
 	streamsCut    prometheus.Counter
@@ -48,6 +50,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "denials_total", Help: "Requests refused for what their caller is, by method."}, []string{"method"}),
 		toolsLeftOut: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "tools_left_out", Help: "Ready tools that cannot be offered; the log says why."}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "refusals_total", Help: "Requests refused because a limit is reached, by limit."}, []string{"limit"}),
+		earlyPolls: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "early_polls_total", Help: "Polls of tasks sooner after the last one than pollIntervalMs asks for."}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "streams", Help: "Open streams of notifications."}),
 		streamsCut: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
@@ -61,7 +67,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "cache_last_event_timestamp_seconds", Help: "When the watch last told of a change."}),
 	}
 	registry.MustRegister(m.requests, m.latency, m.liveReads, m.waiting, m.authFailures, m.denials, m.toolsLeftOut, m.CacheLag, m.CacheEvent,
-		m.streams, m.streamsCut, m.notifications)
+		m.refusals, m.earlyPolls, m.streams, m.streamsCut, m.notifications)
 	return m
 }
 
@@ -76,6 +82,8 @@ func outcomeOf(failure *wire.Error) string {
 	case wire.CodeParseError, wire.CodeInvalidRequest, wire.CodeMethodNotFound, wire.CodeInvalidParams, wire.CodeInternalError,
 		wire.CodeHeaderMismatch, wire.CodeMissingCapability, wire.CodeUnsupportedVersion:
 		return strconv.FormatInt(failure.Code, 10)
+	case wire.CodeLimitReached:
+		return "limit"
 	}
 	return "tool"
 }

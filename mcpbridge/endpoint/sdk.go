@@ -127,6 +127,7 @@ func (e *Endpoint) receive(next mcp.MethodHandler) mcp.MethodHandler {
 // refuse hands an error to the SDK, which keeps code and data only of its own type, unwrapped.
 func (x *exchange) refuse(failure *wire.Error) error {
 	x.outcome.Store(outcomeOf(failure))
+	x.retryAfter(failure)
 	x.stream.settle()
 	return &jsonrpc.Error{Code: failure.Code, Message: failure.Message, Data: failure.Data}
 }

@@ -1,8 +1,6 @@
 package endpoint
 
 import (
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -34,11 +32,9 @@ func (all *subscriptions) add(s *subscription) *wire.Error {
 	caller := s.x.principal.Identity
 	switch {
 	case all.callers[caller] >= all.perCaller:
-		return &wire.Error{Code: wire.CodeInternalError, Status: http.StatusTooManyRequests, Message: fmt.Sprintf(
-			"You have %d streams of notifications open, as many as this server holds for one caller; close some, name more tasks in one request, or poll with tasks/get", all.perCaller)}
+		return all.metrics.streamsOfCaller(all.perCaller)
 	case int64(len(all.open)) >= all.inAll:
-		return &wire.Error{Code: wire.CodeInternalError, Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(
-			"%d streams of notifications are open, as many as this server holds; try again later, or poll with tasks/get", all.inAll)}
+		return all.metrics.streamsInAll(all.inAll)
 	}
 	all.callers[caller]++
 	all.open[s] = struct{}{}

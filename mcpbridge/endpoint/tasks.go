@@ -25,6 +25,10 @@ func (e *Endpoint) serveGet(x *exchange) {
 		x.fail(e.internal(x, err))
 		return
 	}
+	if failure := e.poll(x, x.taskKey(), payload.Task.PollIntervalMs); failure != nil {
+		x.fail(failure)
+		return
+	}
 	x.result(payload.Get)
 }
 

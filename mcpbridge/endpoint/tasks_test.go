@@ -177,7 +177,7 @@ func TestAnotherReplicasHandle(t *testing.T) {
 	limited := 0
 	for range 100 {
 		if response := f.alice.Call(t, "tasks/get", map[string]any{"taskId": v1alpha1.NewTaskID()}); response.Status == 429 {
-			failsWith(t, response, -32603, 429, "Too many")
+			failsWith(t, response, 429, 429, "too many")
 			limited++
 		}
 	}

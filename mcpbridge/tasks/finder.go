@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 )
 
 var (
@@ -25,12 +25,11 @@ var (
 const (
 	// missingFor spares the API server the same question again and again.
 	missingFor = time.Second
-	// maxMissing and maxCallers bound the memory.
+	// maxMissing bounds the memory.
 	maxMissing = 8192
-	maxCallers = 4096
-	// liveRate and liveBurst bound the live reads of one caller, for each second.
-	liveRate, liveBurst = 20, 40
-	liveTimeout         = 5 * time.Second
+	// LookupsPerSecond and lookupBurst bound the live reads of one caller.
+	LookupsPerSecond, lookupBurst = 20, 40
+	liveTimeout                   = 5 * time.Second
 )
 
 // Finder settles a cache miss with one live read, so that a handle that another replica has just given resolves here.
@@ -39,14 +38,14 @@ type Finder struct {
 	api     API
 	read    func() // counts live reads
 	flight  singleflight.Group
-	missing *cache.LRUExpireCache // types.NamespacedName → nothing
-	callers *cache.LRUExpireCache // string → *rate.Limiter
+	missing *cache.LRUExpireCache   // types.NamespacedName → nothing
+	lookups *limits.Buckets[string] // by caller
 }
 
 // NewFinder makes a Finder over a store. read is called for each live read.
 func NewFinder(store *Store, api API, read func()) *Finder {
 	return &Finder{store: store, api: api, read: read,
-		missing: cache.NewLRUExpireCache(maxMissing), callers: cache.NewLRUExpireCache(maxCallers)}
+		missing: cache.NewLRUExpireCache(maxMissing), lookups: limits.NewBuckets[string](LookupsPerSecond, lookupBurst)}
 }
 
 // Find returns the task, ErrUnknown, ErrTooMany, or why the API server did not answer.
@@ -60,7 +59,7 @@ func (f *Finder) Find(ctx context.Context, key types.NamespacedName, caller stri
 	if _, ok := f.missing.Get(key); ok {
 		return nil, ErrUnknown
 	}
-	if !f.limiter(caller).Allow() {
+	if f.lookups.Take(caller) > 0 {
 		return nil, ErrTooMany
 	}
 	found, err, _ := f.flight.Do(key.String(), func() (any, error) {
@@ -78,7 +77,7 @@ func (f *Finder) Find(ctx context.Context, key types.NamespacedName, caller stri
 // Refresh reads a task from the API server although this replica knows it, because a caller seems to know more. It joins
 // no other's read: that may have begun before what the caller knows.
 func (f *Finder) Refresh(ctx context.Context, key types.NamespacedName, caller string) (*v1alpha1.McpTask, error) {
-	if !f.limiter(caller).Allow() {
+	if f.lookups.Take(caller) > 0 {
 		return nil, ErrTooMany
 	}
 	return f.live(ctx, key)
@@ -99,13 +98,4 @@ func (f *Finder) live(ctx context.Context, key types.NamespacedName) (*v1alpha1.
 	}
 	f.store.Remember(task)
 	return task, nil
-}
-
-func (f *Finder) limiter(caller string) *rate.Limiter {
-	if known, ok := f.callers.Get(caller); ok {
-		return known.(*rate.Limiter)
-	}
-	limiter := rate.NewLimiter(liveRate, liveBurst)
-	f.callers.Add(caller, limiter, time.Hour)
-	return limiter
 }

@@ -10,6 +10,8 @@ import (
 
 // owners knows which tasks are whose, and tells those who follow all tasks of an owner which of them changed.
 type owners struct {
+	census *census
+
 	mu    sync.Mutex
 	of    map[types.NamespacedName]owner
 	tasks map[owner]map[types.NamespacedName]struct{}
@@ -23,11 +25,12 @@ type owner struct {
 }
 
 func newOwners() *owners {
-	return &owners{of: map[types.NamespacedName]owner{}, tasks: map[owner]map[types.NamespacedName]struct{}{}, feeds: map[owner]map[*Feed]struct{}{}}
+	return &owners{census: newCensus(), of: map[types.NamespacedName]owner{}, tasks: map[owner]map[types.NamespacedName]struct{}{}, feeds: map[owner]map[*Feed]struct{}{}}
 }
 
 // note keeps whose a task is. A task without an owner is nobody's.
 func (o *owners) note(task *v1alpha1.McpTask) {
+	o.census.note(task)
 	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,6 +52,7 @@ func (o *owners) note(task *v1alpha1.McpTask) {
 
 // forget drops a task that is gone.
 func (o *owners) forget(key types.NamespacedName) {
+	o.census.forget(key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if whose, known := o.of[key]; known {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -100,6 +101,15 @@ func (t *Tool) Asks() wire.Elicitation {
 		asks.URL = slices.Contains(runtime.Asks, v1alpha1.AskModeURL)
 	}
 	return asks
+}
+
+// Limits are the bounds that the tool sets itself.
+func (t *Tool) Limits() limits.Tool {
+	bounds := limits.Tool{PollInterval: t.Payload.PollInterval}
+	if l := t.Object.Spec.Limits; l != nil {
+		bounds.RunningTasks, bounds.RunningTasksPerCaller = l.RunningTasks, l.RunningTasksPerCaller
+	}
+	return bounds
 }
 
 // SyncWindow is how long a caller that understands tasks waits before it gets one.

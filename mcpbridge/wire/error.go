@@ -4,8 +4,11 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Error codes: JSON-RPC 2.0's own, and MCP's (2026-07-28, Overview, Error Codes).
@@ -20,6 +23,10 @@ const (
 	CodeUnsupportedVersion = -32022
 )
 
+// CodeLimitReached is an error code of our own: a limit is reached, and data says which (2026-07-28, Overview, Error Codes: new
+// codes are outside the range that JSON-RPC reserves).
+const CodeLimitReached = 429
+
 // Error is a JSON-RPC error as a client sees it.
 type Error struct {
 	Code    int64           `json:"code"`
@@ -28,6 +35,8 @@ type Error struct {
 
 	// Status is the HTTP status of the answer; 0 means the one that belongs to the code.
 	Status int `json:"-"`
+	// RetryAfter is when the request may do better; 0 says nothing about that.
+	RetryAfter time.Duration `json:"-"`
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -57,6 +66,21 @@ func MissingTasksCapability() *Error {
 		Data:    json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + TasksExtension + `":{}}}}`),
 	}
 }
+
+// LimitReached says which limit is reached, what it is set to (0: that is not known) and when to try again.
+func LimitReached(limit string, value int64, retryAfter time.Duration, words string) *Error {
+	e := &Error{Code: CodeLimitReached, RetryAfter: retryAfter}
+	e.Data, _ = json.Marshal(struct {
+		Limit      string `json:"limit"`
+		Value      int64  `json:"value,omitempty"`
+		RetryAfter int64  `json:"retryAfterSeconds"`
+	}{limit, value, e.RetryAfterSeconds()}) // strings and numbers always marshal
+	e.Message = fmt.Sprintf("Limit reached: %s. Try again in %d s", words, e.RetryAfterSeconds())
+	return e
+}
+
+// RetryAfterSeconds is RetryAfter in whole seconds, rounded up.
+func (e *Error) RetryAfterSeconds() int64 { return int64(math.Ceil(e.RetryAfter.Seconds())) }
 
 // UnsupportedVersion lists what is supported (Versioning, Protocol Version Negotiation).
 func UnsupportedVersion(requested string) *Error {

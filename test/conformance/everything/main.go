@@ -24,6 +24,7 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/endpoint"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
@@ -62,7 +63,7 @@ func newEverything(log *slog.Logger) (*everything, error) {
 	cluster := newCluster(store)
 	e := &everything{endpoint: endpoint.New(endpoint.Config{
 		DefaultNamespace: namespace, AllowedHosts: []string{"localhost", "127.0.0.1", "[::1]"},
-		MaxBodyBytes: maxBody, MaxWaitingCalls: 100, MaxStreamsPerCaller: 100, MaxStreams: 100,
+		MaxBodyBytes: maxBody, MaxWaitingCalls: 100, MaxStreamsPerCaller: 100, MaxStreams: 100, Limits: limits.Default(),
 		Keys: keys, Server: wire.ServerInfo{Name: "mcptask-bridge", Version: "conformance"},
 		Authenticator: auth.Anonymous{}, Store: store, API: cluster, Log: log, Metrics: endpoint.NewMetrics(prometheus.NewRegistry()),
 	})}
