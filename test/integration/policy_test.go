@@ -73,17 +73,26 @@ func newGuardedNamespace(t *testing.T, apis ...string) string {
 	return namespace
 }
 
-// renderPolicies renders the chart's policies and their bindings with the program HELM, else with helm of PATH.
+// renderPolicies renders the chart's policies and their bindings.
 func renderPolicies(t *testing.T, apis []string) []client.Object {
+	t.Helper()
+	return renderChart(t, []string{"templates/policy-status.yaml", "templates/policy-authorship.yaml"},
+		"--set", "admissionPolicy.exemptGroups={"+restorers+"}", "--api-versions", strings.Join(apis, ","))
+}
+
+// renderChart renders templates of the chart with the program HELM, else with helm of PATH.
+func renderChart(t *testing.T, templates []string, args ...string) []client.Object {
 	t.Helper()
 	helm := os.Getenv("HELM")
 	if helm == "" {
 		helm = "helm"
 	}
 	var problems bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), helm, "template", chartRelease, "../../charts/mcptask", "--namespace", chartNamespace,
-		"--set", "admissionPolicy.exemptGroups={"+restorers+"}", "--api-versions", strings.Join(apis, ","),
-		"--show-only", "templates/policy-status.yaml", "--show-only", "templates/policy-authorship.yaml")
+	args = append([]string{"template", chartRelease, "../../charts/mcptask", "--namespace", chartNamespace}, args...)
+	for _, template := range templates {
+		args = append(args, "--show-only", template)
+	}
+	cmd := exec.CommandContext(t.Context(), helm, args...)
 	cmd.Stderr = &problems
 	rendered, err := cmd.Output()
 	if err != nil {
