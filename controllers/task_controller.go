@@ -58,6 +58,7 @@ type TaskReconciler struct {
 	begin     sync.Once
 	began     time.Time
 	deletions *rate.Limiter
+	written   written
 
 	glances    glances
 	eventReads *rate.Limiter

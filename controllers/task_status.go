@@ -15,8 +15,12 @@ import (
 	"github.com/mcptask/mcptask/controllers/decide"
 )
 
-// coalesce is the least time between two writes of a task that only tell how far it is.
-const coalesce = 2 * time.Second
+const (
+	// coalesce is the least time between two writes of a task that only tell how far it is.
+	coalesce = 2 * time.Second
+	// settle is how long the way to a running container is not told step by step: most work has started by then.
+	settle = 10 * time.Second
+)
 
 // conclude writes a verdict into the task's status. It is the only place that writes it.
 func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, seen *decide.Input, verdict *decide.Verdict) (ctrl.Result, error) {
@@ -58,7 +62,13 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 		return ctrl.Result{RequeueAfter: verdict.Recheck}, nil
 	}
 	if wait := coalesceFor(before, status, seen); wait > 0 {
+		if verdict.Recheck > 0 {
+			wait = min(wait, verdict.Recheck)
+		}
 		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if r.written.behind(before) {
+		return ctrl.Result{RequeueAfter: awaitCache}, nil // the API server would say so too
 	}
 	status.LastUpdatedAt = &metav1.MicroTime{Time: seen.Now}
 	return ctrl.Result{RequeueAfter: verdict.Recheck}, r.write(ctx, before, task)
@@ -66,7 +76,8 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 
 // write patches the status, if the task is still the version that it was decided from: a Pod may have reported meanwhile.
 func (r *TaskReconciler) write(ctx context.Context, before, task *v1alpha1.McpTask) error {
-	err := r.Status().Patch(ctx, task.DeepCopy(), statusPatch{before})
+	after := task.DeepCopy()
+	err := r.Status().Patch(ctx, after, statusPatch{before})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -75,6 +86,7 @@ func (r *TaskReconciler) write(ctx context.Context, before, task *v1alpha1.McpTa
 	case err != nil:
 		return fmt.Errorf("writing the status of the task %s/%s: %w", task.Namespace, task.Name, err)
 	}
+	r.written.note(after)
 	r.tell(before, task)
 	ctrl.LoggerFrom(ctx).V(1).Info("task is now", "state", task.Status.State, "reason", task.Status.Reason)
 	return nil
@@ -94,7 +106,7 @@ func finished(status *v1alpha1.McpTaskStatus, generation int64) {
 func coalesceFor(before *v1alpha1.McpTask, status *v1alpha1.McpTaskStatus, seen *decide.Input) time.Duration {
 	last := before.Status.LastUpdatedAt
 	switch {
-	case last == nil, status.State != before.Status.State, before.Status.JobRef == nil:
+	case last == nil, status.State != before.Status.State, before.Status.JobRef == nil && status.JobRef != nil:
 		return 0
 	case decide.LosesPod(status.Reason) && status.Reason != before.Status.Reason:
 		return 0 // once the Pod is gone nothing else tells why
@@ -103,5 +115,14 @@ func coalesceFor(before *v1alpha1.McpTask, status *v1alpha1.McpTaskStatus, seen 
 	case !equality.Semantic.DeepEqual(before.Status.InputRequests, status.InputRequests):
 		return 0
 	}
-	return last.Add(coalesce).Sub(seen.Now)
+	every := coalesce
+	if onItsWay(&before.Status) && onItsWay(status) {
+		every = settle
+	}
+	return last.Add(every).Sub(seen.Now)
+}
+
+// onItsWay says whether the work has never begun and the cluster is about to start it.
+func onItsWay(status *v1alpha1.McpTaskStatus) bool {
+	return status.StartedAt == nil && (status.Reason == v1alpha1.ReasonScheduling || status.Reason == v1alpha1.ReasonPulling)
 }

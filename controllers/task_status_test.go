@@ -2,10 +2,12 @@ package controllers
 
 import (
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -53,5 +55,59 @@ func TestAReportIsNotLostToTheEnd(t *testing.T) {
 	}
 	if !stored.Status.State.Terminal() || stored.Status.Runtime != nil {
 		t.Errorf("status %+v", stored.Status)
+	}
+}
+
+func TestWhatOnlyTellsHowFarTheWorkIsWaits(t *testing.T) {
+	at := func(d time.Duration) *metav1.MicroTime { return &metav1.MicroTime{Time: noon.Add(d)} }
+	scheduling := v1alpha1.McpTaskStatus{State: v1alpha1.TaskWorking, Reason: v1alpha1.ReasonScheduling, JobRef: &v1alpha1.JobReference{Name: "job"}}
+	pulling, running, asking, queued := scheduling, scheduling, scheduling, scheduling
+	pulling.Reason = v1alpha1.ReasonPulling
+	running.Reason, running.StartedAt = v1alpha1.ReasonRunning, &noonSeconds
+	asking.InputRequests = []v1alpha1.InputRequest{question("a-1")}
+	queued.Reason, queued.JobRef = v1alpha1.ReasonQueued, nil
+	further := running
+	further.Progress = &v1alpha1.Progress{Current: "2"}
+	for name, tc := range map[string]struct {
+		before, after v1alpha1.McpTaskStatus
+		since         time.Duration
+		want          time.Duration
+	}{
+		"the Job is made":                {queued, scheduling, time.Millisecond, 0},
+		"the node prepares the Pod":      {scheduling, pulling, 3 * time.Second, 7 * time.Second},
+		"and goes on preparing it":       {scheduling, pulling, 10 * time.Second, 0},
+		"the work starts soon":           {scheduling, running, time.Second, time.Second},
+		"the work starts":                {scheduling, running, 2 * time.Second, 0},
+		"progress":                       {running, further, 500 * time.Millisecond, 1500 * time.Millisecond},
+		"another attempt":                {running, scheduling, time.Second, time.Second},
+		"why there is no Job, once more": {queued, queued, time.Second, time.Second},
+		"a question":                     {running, asking, 0, 0},
+		"an end":                         {running, v1alpha1.McpTaskStatus{State: v1alpha1.TaskCompleted}, 0, 0},
+	} {
+		before := &v1alpha1.McpTask{Status: tc.before}
+		before.Status.LastUpdatedAt = at(-tc.since)
+		if got := coalesceFor(before, &tc.after, &decide.Input{Now: noon}); max(got, 0) != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// The API server is not asked on the word of a cache that is behind this controller's own write.
+func TestAnOldVersionIsNotDecidedFrom(t *testing.T) {
+	var w written
+	task := func(uid, version string) *v1alpha1.McpTask {
+		return &v1alpha1.McpTask{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), ResourceVersion: version}}
+	}
+	if w.behind(task("a", "5")) {
+		t.Error("nothing was written yet")
+	}
+	w.note(task("a", "9"))
+	for version, want := range map[string]bool{"8": true, "9": false, "10": false} {
+		if w.behind(task("a", version)) != want {
+			t.Errorf("version %s: behind should be %v", version, want)
+		}
+	}
+	if w.behind(task("b", "5")) {
+		t.Error("another task was written")
 	}
 }

@@ -81,21 +81,6 @@ func (e *EventsOnce) Eventf(regarding, related runtime.Object, kind, reason, act
 	}
 }
 
-// tell makes Events of what a write has added to a task.
-func (r *TaskReconciler) tell(before, task *v1alpha1.McpTask) {
-	if before.Status.JobRef == nil && task.Status.JobRef != nil {
-		r.Events.Eventf(task, nil, corev1.EventTypeNormal, "JobCreated", "Start", "made the Job %s", task.Status.JobRef.Name)
-	}
-	r.tellQuestions(before, task)
-	if task.Status.State.Terminal() && !before.Status.State.Terminal() {
-		kind := corev1.EventTypeNormal
-		if task.Status.State == v1alpha1.TaskFailed {
-			kind = corev1.EventTypeWarning
-		}
-		r.Events.Eventf(task, nil, kind, task.Status.Reason, "Finish", "%s: %s", task.Status.State, clip(task.Status.Message, 900))
-	}
-}
-
 // retell tells all Events of a task that was last written about when this controller began: the one before it may have ended
 // between a write and its Event.
 func (r *TaskReconciler) retell(task *v1alpha1.McpTask) {

@@ -40,7 +40,7 @@ func TestTaskMadeWithKubectl(t *testing.T) {
 		t.Errorf("selected %q", selected)
 	}
 	described := kubectl(t, "", "-n", namespace, "describe", "mcptask", failing)
-	for _, words := range []string{"exit code 3", "JobCreated", "ToolError", "no such host"} {
+	for _, words := range []string{"exit code 3", "ToolError", "no such host"} {
 		if !strings.Contains(described, words) {
 			t.Errorf("kubectl describe lacks %q:\n%s", words, described)
 		}

@@ -18,10 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -40,18 +41,32 @@ func runController(t *testing.T, namespace string) (stop func()) {
 
 func runControllerWith(t *testing.T, namespace string, runtime jobs.Runtime) (stop func()) {
 	t.Helper()
-	options := controllers.CacheOptions()
-	options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	runControllerOn(t, cfg, namespace, func(o *controllerOptions) { o.runtime = runtime })
+}
+
+// controllerOptions are what a test may change of an operator.
+type controllerOptions struct {
+	cache   cache.Options
+	runtime jobs.Runtime
+}
+
+func runControllerOn(t *testing.T, config *rest.Config, namespace string, change func(*controllerOptions)) {
+	t.Helper()
+	o := controllerOptions{cache: controllers.CacheOptions(), runtime: testRuntime}
+	o.cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	if change != nil {
+		change(&o)
+	}
 	unique := true
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: scheme, Cache: options, Metrics: metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: &unique},
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Cache: o.cache, Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: ctrlconfig.Controller{SkipNameValidation: &unique},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := controllers.Setup(ctx, mgr, runtime, time.Now); err != nil {
+	if err := controllers.Setup(ctx, mgr, o.runtime, time.Now); err != nil {
 		cancel()
 		t.Fatal(err)
 	}

@@ -1,0 +1,49 @@
+package controllers
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+// happening is what people are told of by an Event. Each is a write more, so there is none of what goes as it should: that stands
+// in the task itself, and Kubernetes tells of the Job.
+type happening struct{ kind, reason, action, note string }
+
+// happened is what a write has added to a task that people should hear of: that the work does not start, that it was asked to end, and
+// an end that is no success. (Questions and answers: tellQuestions.)
+func happened(before, after *v1alpha1.McpTaskStatus) *happening {
+	switch {
+	case after.State.Terminal():
+		if before.State.Terminal() || after.Reason == v1alpha1.ReasonSucceeded {
+			return nil
+		}
+		kind := corev1.EventTypeNormal
+		if after.State == v1alpha1.TaskFailed {
+			kind = corev1.EventTypeWarning
+		}
+		return &happening{kind, after.Reason, "Finish", string(after.State) + ": " + after.Message}
+	case after.Reason == v1alpha1.ReasonCancelling:
+		if before.Reason == after.Reason {
+			return nil
+		}
+		return &happening{corev1.EventTypeNormal, after.Reason, "Cancel", after.Message}
+	case before.Message != after.Message && (after.JobRef == nil || onItsWay(after) && isLate(before, after)):
+		return &happening{corev1.EventTypeNormal, after.Reason, "Start", "not started yet: " + after.Message}
+	}
+	return nil
+}
+
+// isLate says whether the work has been on its way for so long that people wonder.
+func isLate(before, after *v1alpha1.McpTaskStatus) bool {
+	last, now := before.LastUpdatedAt, after.LastUpdatedAt
+	return last != nil && now != nil && now.Sub(last.Time) >= settle
+}
+
+// tell makes Events of what a write has added to a task.
+func (r *TaskReconciler) tell(before, task *v1alpha1.McpTask) {
+	r.tellQuestions(before, task)
+	if h := happened(&before.Status, &task.Status); h != nil {
+		r.Events.Eventf(task, nil, h.kind, h.reason, h.action, "%s", clip(h.note, 1000))
+	}
+}
