@@ -29,12 +29,12 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// slimTask drops the arguments, needed once, when the Job is made, and the inline result, written once. Once the task has ended
+// slimTask drops the arguments, needed once, when the Job is made, the caller's capabilities, and the inline result, written once. Once the task has ended
 // nothing is decided any more from what its Pods told, what they asked and what was answered.
 func slimTask(o any) (any, error) {
 	if task, ok := o.(*v1alpha1.McpTask); ok {
 		task.ManagedFields = nil
-		task.Spec.Arguments = nil
+		task.Spec.Arguments, task.Spec.ClientCapabilities = nil, nil
 		if task.Status.Result != nil {
 			task.Status.Result.Inline = nil
 		}

@@ -145,7 +145,7 @@ func Strip(object any) (any, error) {
 
 func strip(task *v1alpha1.McpTask) *v1alpha1.McpTask {
 	task.ManagedFields = nil
-	task.Spec.Arguments = nil
+	task.Spec.Arguments, task.Spec.ClientCapabilities = nil, nil
 	for i := range task.Status.Runtime {
 		if result := task.Status.Runtime[i].Result; result != nil {
 			result.Inline = nil // its hash tells whether a Pod hands over another one
