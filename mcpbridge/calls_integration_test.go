@@ -22,7 +22,7 @@ import (
 )
 
 // newTool publishes a tool, as the controller would.
-func newTool(t *testing.T, namespace, name string, change func(*v1alpha1.McpToolSpec)) *v1alpha1.McpTool {
+func newTool(t testing.TB, namespace, name string, change func(*v1alpha1.McpToolSpec)) *v1alpha1.McpTool {
 	t.Helper()
 	tool := &v1alpha1.McpTool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -43,7 +43,7 @@ func newTool(t *testing.T, namespace, name string, change func(*v1alpha1.McpTool
 	return tool
 }
 
-func setReady(t *testing.T, tool *v1alpha1.McpTool, status metav1.ConditionStatus) {
+func setReady(t testing.TB, tool *v1alpha1.McpTool, status metav1.ConditionStatus) {
 	t.Helper()
 	tool.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, Reason: "Ready",
 		ObservedGeneration: tool.Generation, LastTransitionTime: metav1.Now()}}
@@ -108,7 +108,7 @@ func completed(result string) v1alpha1.McpTaskStatus {
 }
 
 // offered waits until the replica lists the tool.
-func offered(t *testing.T, client mcptest.Client, name string) {
+func offered(t testing.TB, client mcptest.Client, name string) {
 	t.Helper()
 	eventually(t, "tools/list shows "+name, func() bool {
 		var list struct {

@@ -84,7 +84,7 @@ func runTests(m *testing.M) (code int, err error) {
 }
 
 // newNamespace makes a namespace for one test.
-func newNamespace(t *testing.T) string {
+func newNamespace(t testing.TB) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bridge-test-"}}
 	if err := k8s.Create(t.Context(), namespace); err != nil {
@@ -116,7 +116,7 @@ type replica struct {
 }
 
 // startBridge runs a bridge against the API server until the test ends.
-func startBridge(t *testing.T, change func(*mcpbridge.Options)) *replica {
+func startBridge(t testing.TB, change func(*mcpbridge.Options)) *replica {
 	t.Helper()
 	r := &replica{requests: &counter{}}
 	config := rest.CopyConfig(cfg)
@@ -198,7 +198,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func eventually(t *testing.T, what string, condition func() bool) {
+func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
