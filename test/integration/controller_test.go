@@ -41,7 +41,7 @@ func runController(t *testing.T, namespace string) (stop func()) {
 
 func runControllerWith(t *testing.T, namespace string, runtime jobs.Runtime) (stop func()) {
 	t.Helper()
-	runControllerOn(t, cfg, namespace, func(o *controllerOptions) { o.runtime = runtime })
+	return runControllerOn(t, cfg, namespace, func(o *controllerOptions) { o.runtime = runtime })
 }
 
 // controllerOptions are what a test may change of an operator.
@@ -50,7 +50,7 @@ type controllerOptions struct {
 	runtime jobs.Runtime
 }
 
-func runControllerOn(t *testing.T, config *rest.Config, namespace string, change func(*controllerOptions)) {
+func runControllerOn(t *testing.T, config *rest.Config, namespace string, change func(*controllerOptions)) (stop func()) {
 	t.Helper()
 	o := controllerOptions{cache: controllers.CacheOptions(), runtime: testRuntime}
 	o.cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
