@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,8 @@ type TaskReconciler struct {
 
 	glances    glances
 	eventReads *rate.Limiter
+	// large is room for outputs that take much memory.
+	large *semaphore.Weighted
 }
 
 // Reconcile brings one task one step further. That somebody else has written meanwhile is routine: it is looked at again.
@@ -174,6 +177,7 @@ const taskIndex = "task"
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.deletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
 	r.eventReads = rate.NewLimiter(eventReadsPerSecond, eventReadsAtOnce)
+	r.large = semaphore.NewWeighted(largeOutputs)
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/mcptask/mcptask/api/report/fit"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
 	"github.com/mcptask/mcptask/controllers/results"
@@ -78,11 +79,11 @@ func (r *TaskReconciler) lastWords(ctx context.Context, out *decide.Output) (*ru
 		ctx, cancel := context.WithTimeout(ctx, errorLogTimeout)
 		defer cancel()
 		var err error
-		if log, err = results.ReadLog(ctx, r.Kubernetes, out.Pod, out.Container, results.WorkTail); err != nil {
+		if log, err = results.ReadLog(ctx, r.Kubernetes, out.Pod, out.Container, results.SmallTail, nil); err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("the task ends without its log", "cause", err.Error())
 		}
 	}
-	data := errorData{ExitCode: out.ExitCode, Log: results.KeepEnd(strings.ToValidUTF8(string(log.Tail), "\uFFFD"), maxErrorLog)}
+	data := errorData{ExitCode: out.ExitCode, Log: fit.End(strings.ToValidUTF8(string(log.Tail), "\uFFFD"), maxErrorLog)}
 	if int64(len(data.Log)) < log.Size {
 		data.LogBytes = log.Size
 	}

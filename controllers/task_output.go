@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
 	"github.com/mcptask/mcptask/controllers/jobs"
@@ -23,50 +25,70 @@ const (
 	logTimeout = 30 * time.Second
 )
 
-// output is the result of work that has ended: what it handed over, else what it put out, as the tool's result.source says.
+const (
+	// lineRoom is how much more of a log is read than is kept of it: a last line that is a little too long is seen to be one.
+	lineRoom = 64 << 10
+	// sidecarRoom is what a report, and what follows it in the log, may have beside its result.
+	sidecarRoom = 1 << 20
+)
+
+// output is the result of work that has ended: what it handed over, else what it put out, as the tool's result.source says. It is
+// stored when output returns, as far as it is not part of the status.
 func (r *TaskReconciler) output(ctx context.Context, task *v1alpha1.McpTask, seen *decide.Input, verdict *decide.Verdict) (*v1alpha1.TaskResult, error) {
 	out := verdict.Output
 	if out == nil {
 		return nil, nil
 	}
-	source, err := r.resultSource(ctx, task)
+	policy, err := r.resultPolicy(ctx, task)
 	if err != nil {
 		return nil, err
 	}
+	source, limit := policy.Source, int(policy.MaxBytes)
 	if out.Reported != nil && source != v1alpha1.ResultSourceLog {
-		result, err := results.Reported(out)
+		if stored := results.Stored(out); stored != nil {
+			return stored, nil
+		}
+		kept, err := results.Reported(out, limit)
 		if err == nil {
-			return result, nil
+			return r.store(ctx, task, kept)
 		}
 		ctrl.LoggerFrom(ctx).Error(err, "the task ends with its log instead of the result that was handed over")
 	}
 	if out.Pod == nil {
-		return results.Build(source, out, results.Log{}, "The Pod is gone, and its output with it."), nil
+		return r.store(ctx, task, results.Build(source, out, results.Log{}, "The Pod is gone, and its output with it.", limit))
 	}
 	if source == v1alpha1.ResultSourceFile && out.Succeeded && jobs.HasSidecar(out.Pod) {
-		return results.NothingHandedOver(), nil
+		return r.store(ctx, task, results.NothingHandedOver(limit))
 	}
 	var message string
 	if t := ended(out.Pod.Status.ContainerStatuses, out.Container); t != nil {
 		message = t.Message
 	}
-	log, err := r.readLog(ctx, out.Pod, out.Pod.Status.ContainerStatuses, out.Container, results.WorkTail, seen.Now)
-	if err != nil {
-		return nil, err
-	}
-	return results.Build(source, out, log, message), nil
+	var result *v1alpha1.TaskResult
+	err = r.readLog(ctx, out.Pod, out.Pod.Status.ContainerStatuses, out.Container, limit+lineRoom, seen.Now, func(log results.Log) (err error) {
+		result, err = r.store(ctx, task, results.Build(source, out, log, message, limit))
+		return err
+	})
+	return result, err
 }
 
-func (r *TaskReconciler) resultSource(ctx context.Context, task *v1alpha1.McpTask) (v1alpha1.ResultSource, error) {
+// resultPolicy is where the tool of a task wants the result read from and how much of it kept.
+func (r *TaskReconciler) resultPolicy(ctx context.Context, task *v1alpha1.McpTask) (v1alpha1.ToolResult, error) {
 	var tool v1alpha1.McpTool
+	policy := v1alpha1.ToolResult{Source: v1alpha1.ResultSourceAuto, MaxBytes: resultsecret.DefaultBytes}
 	switch err := r.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.ToolName}, &tool); {
-	case err == nil:
-		return tool.Spec.Result.Source, nil
 	case apierrors.IsNotFound(err):
-		return v1alpha1.ResultSourceAuto, nil
-	default:
-		return "", fmt.Errorf("reading the tool of the task %s: %w", task.Name, err)
+		return policy, nil
+	case err != nil:
+		return policy, fmt.Errorf("reading the tool of the task %s: %w", task.Name, err)
 	}
+	if tool.Spec.Result.Source != "" {
+		policy.Source = tool.Spec.Result.Source
+	}
+	if tool.Spec.Result.MaxBytes > 0 {
+		policy.MaxBytes = min(tool.Spec.Result.MaxBytes, resultsecret.MaxBytes)
+	}
+	return policy, nil
 }
 
 // undelivered is how the work of an ended Job said that it ended, where the sidecar could not hand that over and left it in its
@@ -79,27 +101,53 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 	if report := seen.Report(pod); report != nil && report.Outcome != "" {
 		return nil, nil
 	}
-	log, err := r.readLog(ctx, pod, pod.Status.InitContainerStatuses, jobs.SidecarName, results.SidecarTail, seen.Now)
+	policy, err := r.resultPolicy(ctx, seen.Task)
 	if err != nil {
 		return nil, err
 	}
-	left, err := results.Undelivered(log, pod.UID)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "the task ends without it")
-	}
-	return left, nil
+	limit := int(policy.MaxBytes)
+	var left *v1alpha1.RuntimeReport
+	err = r.readLog(ctx, pod, pod.Status.InitContainerStatuses, jobs.SidecarName, limit+sidecarRoom, seen.Now, func(log results.Log) (err error) {
+		if left, err = results.Undelivered(log, pod.UID, limit); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "the task ends without it")
+		}
+		return nil
+	})
+	return left, err
 }
 
-// readLog reads the log of a container that has ended. The error says to try again; a log that stays out of reach is empty.
-func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time) (results.Log, error) {
+// readLog gives the log of a container that has ended to use, which holds up others with large logs for as long as it runs. The
+// error says to try again; a log that stays out of reach is empty.
+func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time, use func(results.Log) error) error {
 	if log, ok := r.LastWords.Log(pod.UID, container); ok {
-		return log, nil
+		return use(log)
 	}
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
-	defer cancel()
-	log, err := results.ReadLog(ctx, r.Kubernetes, pod, container, keep)
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(logTimeout, func() { cancel(errors.New("the node took too long")) })
+	defer timer.Stop()
+	held := false
+	defer func() {
+		if held {
+			r.large.Release(1)
+		}
+	}()
+	large := func() error {
+		if held {
+			return nil
+		}
+		timer.Stop() // the node is not to blame for this wait
+		if err := r.large.Acquire(reading, 1); err != nil {
+			return fmt.Errorf("waiting for other large logs: %w", err)
+		}
+		held = true
+		timer.Reset(logTimeout)
+		return nil
+	}
+	log, err := results.ReadLog(reading, r.Kubernetes, pod, container, keep, large)
+	timer.Stop()
 	if err == nil {
-		return log, nil
+		return use(log)
 	}
 	// A Pod that is gone or never had a node has no log; a node that was away comes back. What ended while nobody looked is
 	// waited for as long as what ended just now.
@@ -111,10 +159,10 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 		since = r.began
 	}
 	if pod.Spec.NodeName != "" && !apierrors.IsNotFound(err) && now.Sub(since) < awaitLog {
-		return results.Log{}, err
+		return err
 	}
 	ctrl.LoggerFrom(ctx).Error(err, "the task ends without its log", "container", container)
-	return results.Log{}, nil
+	return use(results.Log{})
 }
 
 // ended is how a container ended, nil where it has not.

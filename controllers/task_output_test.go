@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +46,7 @@ func withLogs(t *testing.T, source v1alpha1.ResultSource, logs map[string]string
 		t.Fatal(err)
 	}
 	tool := &v1alpha1.McpTool{ObjectMeta: metav1.ObjectMeta{Name: "tool", Namespace: "ns"}, Spec: v1alpha1.McpToolSpec{Result: v1alpha1.ToolResult{Source: source}}}
-	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, LastWords: lastwords.New(openLog(clientset)), Now: func() time.Time { return noon }}
+	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, large: semaphore.NewWeighted(largeOutputs), LastWords: lastwords.New(openLog(clientset)), Now: func() time.Time { return noon }}
 }
 
 // afterwards is a task whose Job has ended well, and its Pod with the sidecar.

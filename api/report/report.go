@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/report/fit"
 	"github.com/mcptask/mcptask/api/report/plain"
+	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
@@ -60,8 +61,16 @@ type body struct {
 	InputRequests []question      `json:"inputRequests"`
 	Outcome       string          `json:"outcome"`
 	Result        json.RawMessage `json:"result"`
+	ResultRef     *resultRef      `json:"resultRef"`
 	ResultSize    *int64          `json:"resultSize"`
 	Error         *taskError      `json:"error"`
+}
+
+// resultRef names a result that was stored before the report was sent.
+type resultRef struct {
+	SHA256  string `json:"sha256"`
+	Bytes   int64  `json:"bytes"`
+	IsError bool   `json:"isError"`
 }
 
 type progress struct {
@@ -76,9 +85,10 @@ type taskError struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// Read reads a report. What is kept of it is fit to be stored; whose report it is the caller knows. Fields of later
-// versions are left out. The error is a *Fault.
-func Read(text []byte) (*v1alpha1.RuntimeReport, error) {
+// Read reads a report, and of a result in it so many bytes. Whose report it is the caller knows, who also stores the result where it
+// has more than fit.MaxInline; of one that was stored before it has the hash and no place. Fields of later versions are left out.
+// The error is a *Fault.
+func Read(text []byte, limit int) (*v1alpha1.RuntimeReport, error) {
 	if !utf8.Valid(text) {
 		return nil, fault("report", "is not UTF-8")
 	}
@@ -88,10 +98,13 @@ func Read(text []byte) (*v1alpha1.RuntimeReport, error) {
 	}
 	b.Result = present(b.Result)
 	r := &v1alpha1.RuntimeReport{StateName: b.StateName}
-	for _, read := range []func(*v1alpha1.RuntimeReport) *Fault{b.readSequence, b.readProgress, b.readStateName, b.readQuestions, b.readOutcome, b.readResult, b.readError} {
+	for _, read := range []func(*v1alpha1.RuntimeReport) *Fault{b.readSequence, b.readProgress, b.readStateName, b.readQuestions, b.readOutcome, b.readError} {
 		if f := read(r); f != nil {
 			return nil, f
 		}
+	}
+	if f := b.readResult(r, limit); f != nil {
+		return nil, f
 	}
 	return r, nil
 }
@@ -170,7 +183,7 @@ func (b *body) readOutcome(r *v1alpha1.RuntimeReport) *Fault {
 	for _, part := range []struct {
 		outcome, field string
 		there          bool
-	}{{OutcomeResult, "result", len(b.Result) > 0}, {OutcomeFailed, "error", b.Error != nil}} {
+	}{{OutcomeResult, "result", len(b.Result) > 0 || b.ResultRef != nil}, {OutcomeFailed, "error", b.Error != nil}} {
 		switch {
 		case part.there && b.Outcome != part.outcome:
 			return fault(part.field, "goes only with the outcome %s", part.outcome)
@@ -182,14 +195,18 @@ func (b *body) readOutcome(r *v1alpha1.RuntimeReport) *Fault {
 	return nil
 }
 
-// readResult reads the result. resultSize is the bytes of what the program handed over, where its sidecar left out
+// readResult reads the result, or where it is. resultSize is the bytes of what the program handed over, where its sidecar left out
 // some of it.
-func (b *body) readResult(r *v1alpha1.RuntimeReport) *Fault {
+func (b *body) readResult(r *v1alpha1.RuntimeReport, limit int) *Fault {
 	switch {
-	case b.ResultSize != nil && len(b.Result) == 0:
+	case len(b.Result) > 0 && b.ResultRef != nil:
+		return fault("resultRef", "does not go with a result that the report holds itself")
+	case b.ResultSize != nil && b.Outcome != OutcomeResult:
 		return fault("resultSize", "goes only with a result")
 	case b.ResultSize != nil && *b.ResultSize < 1:
 		return fault("resultSize", "must be a whole number from 1 on")
+	case b.ResultRef != nil:
+		return b.readRef(r)
 	case len(b.Result) == 0:
 		return nil
 	}
@@ -200,13 +217,36 @@ func (b *body) readResult(r *v1alpha1.RuntimeReport) *Fault {
 	if err != nil {
 		return fault("result", "is not JSON")
 	}
-	if r.Result, err = fit.Result(text); err != nil {
+	kept, err := fit.Result(text, limit)
+	if err != nil {
 		return fault("result", "%v", err)
 	}
+	r.Result = &v1alpha1.TaskResult{
+		Inline: &runtime.RawExtension{Raw: kept.Raw}, Size: kept.Size, SHA256: resultsecret.Hash(kept.Raw),
+		Truncated: kept.Truncated, IsError: kept.IsError,
+	}
+	b.readSize(r)
+	return nil
+}
+
+// readRef reads where a result is that was handed over before the report.
+func (b *body) readRef(r *v1alpha1.RuntimeReport) *Fault {
+	ref := b.ResultRef
+	switch {
+	case !resultsecret.ValidHash(ref.SHA256):
+		return fault("resultRef.sha256", "must be a SHA-256 in lower-case hex")
+	case ref.Bytes < 1 || ref.Bytes > resultsecret.MaxBytes:
+		return fault("resultRef.bytes", "must be from 1 to %d", resultsecret.MaxBytes)
+	}
+	r.Result = &v1alpha1.TaskResult{Size: ref.Bytes, SHA256: ref.SHA256, IsError: ref.IsError}
+	b.readSize(r)
+	return nil
+}
+
+func (b *body) readSize(r *v1alpha1.RuntimeReport) {
 	if b.ResultSize != nil {
 		r.Result.Size, r.Result.Truncated = max(r.Result.Size, *b.ResultSize), true
 	}
-	return nil
 }
 
 func (b *body) readError(r *v1alpha1.RuntimeReport) *Fault {

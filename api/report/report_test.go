@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mcptask/mcptask/api/report/fit"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
@@ -27,9 +28,9 @@ func asked(key, params string) string {
 
 func TestAWholeReportIsRead(t *testing.T) {
 	r, err := Read([]byte(`{"sequence":7,"progress":{"current":"3","total":"10","message":"page 3"},"stateName":"validating","inputRequests":[
-		` + asked("abcdefghijkl-1", form) + `,
-		` + asked("k-2", `{"mode":"url","message":"Sign in","url":"https://example.com/a?b=c","elicitationId":"k-2"}`) + `],
-		"outcome":"result","result":{"content":[{"type":"text","text":"<done>"}],"structuredContent":{"b":1e2,"a":12345678901234567}},"later":{"version":2}}`))
+		`+asked("abcdefghijkl-1", form)+`,
+		`+asked("k-2", `{"mode":"url","message":"Sign in","url":"https://example.com/a?b=c","elicitationId":"k-2"}`)+`],
+		"outcome":"result","result":{"content":[{"type":"text","text":"<done>"}],"structuredContent":{"b":1e2,"a":12345678901234567}},"later":{"version":2}}`), fit.MaxInline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestAWholeReportIsRead(t *testing.T) {
 		`{"sequence":1,"outcome":"failed","error":{"code":-32602,"message":"no","data":null}}`:        OutcomeFailed,
 		`{"sequence":1,"outcome":"failed","error":{"code":0,"message":"no"}}`:                         OutcomeFailed,
 	} {
-		r, err := Read([]byte(text))
+		r, err := Read([]byte(text), fit.MaxInline)
 		if err != nil || r.Outcome != want || (r.Error != nil) != (want == OutcomeFailed) {
 			t.Errorf("%s: got %+v, %v", text, r, err)
 		}
@@ -57,8 +58,8 @@ func TestAWholeReportIsRead(t *testing.T) {
 
 func TestMessagesDoNotSteerATerminal(t *testing.T) {
 	r, err := Read([]byte(`{"sequence":1,"progress":{"current":"1","message":"page\n\u001b[2J\u202e3"},"inputRequests":[
-		` + asked("k-1", `{"mode":"form","message":"Apply?\n\t+ a <b>\r\u0007\u2066","requestedSchema":{"type":"object","properties":{}}}`) + `,
-		` + asked("k-2", `{"mode":"url","message":"Sign\u007fin","url":"https://example.com/"}`) + `]}`))
+		`+asked("k-1", `{"mode":"form","message":"Apply?\n\t+ a <b>\r\u0007\u2066","requestedSchema":{"type":"object","properties":{}}}`)+`,
+		`+asked("k-2", `{"mode":"url","message":"Sign\u007fin","url":"https://example.com/"}`)+`]}`), fit.MaxInline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +83,24 @@ func TestAResultThatWasLeftOutHasItsSize(t *testing.T) {
 		`{"sequence":1,"outcome":"result","result":` + notice + `,"resultSize":5242888}`: {Size: 5242888, Truncated: true},
 		`{"sequence":1,"outcome":"result","result":` + notice + `,"resultSize":1}`:       {Size: int64(len(notice)), Truncated: true},
 	} {
-		r, err := Read([]byte(text))
+		r, err := Read([]byte(text), fit.MaxInline)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Result.Size != want.Size || r.Result.Truncated != want.Truncated || string(r.Result.Inline.Raw) != notice {
 			t.Errorf("%s: kept is %+v", text, r.Result)
 		}
+	}
+}
+
+func TestAResultThatWasStoredBeforeIsNamedByItsHash(t *testing.T) {
+	hash := strings.Repeat("0a", 32)
+	r, err := Read([]byte(`{"sequence":1,"outcome":"result","resultRef":{"sha256":"`+hash+`","bytes":600000,"isError":true},"resultSize":9000000}`), fit.MaxInline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := *r.Result, (v1alpha1.TaskResult{Size: 9000000, SHA256: hash, Truncated: true, IsError: true}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -161,6 +173,9 @@ func wrong() map[string]string {
 		"stateName: must be plain text in one line, without the character U+000A": `{"sequence":1,"stateName":"a\nb"}`,
 		"stateName: must be plain text in one line, without the character U+202E": `{"sequence":1,"stateName":"a\u202eb"}`,
 		at + ".requestedSchema: additional properties 'additionalProperties'":     schema(`{"type":"object","properties":{},"additionalProperties":false}`),
+		"resultRef: does not go with":                                             `{"sequence":1,"outcome":"result","result":{"content":[]},"resultRef":{}}`,
+		"resultRef.sha256: must be":                                               `{"sequence":1,"outcome":"result","resultRef":{"sha256":"../x","bytes":1}}`,
+		"resultRef.bytes: must be":                                                `{"sequence":1,"outcome":"result","resultRef":{"sha256":"` + strings.Repeat("0a", 32) + `","bytes":9000000}}`,
 		"resultSize: goes only with":                                              `{"sequence":1,"resultSize":5}`,
 		"resultSize: must be a whole":                                             `{"sequence":1,"outcome":"result","result":{"content":[]},"resultSize":0}`,
 		"outcome: must be":                                                        `{"sequence":1,"outcome":"done"}`,
@@ -196,7 +211,7 @@ func wrong() map[string]string {
 
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	for want, text := range wrong() {
-		r, err := Read([]byte(text))
+		r, err := Read([]byte(text), fit.MaxInline)
 		var fault *Fault
 		if !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.200s: got %+v, %v; want %s", text, r, err, want)
@@ -282,7 +297,7 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := Read(text)
+		r, err := Read(text, fit.MaxInline)
 		if err != nil {
 			var fault *Fault
 			if !errors.As(err, &fault) || fault.Field == "" || fault.Reason == "" {
@@ -293,7 +308,7 @@ func FuzzRead(f *testing.F) {
 		if _, err := json.Marshal(r); err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		if r.Sequence < 1 || r.Result != nil && len(r.Result.Inline.Raw) > 16<<10 || (r.Result != nil) != (r.Outcome == OutcomeResult) || (r.Error != nil) != (r.Outcome == OutcomeFailed) {
+		if r.Sequence < 1 || r.Result != nil && r.Result.Inline != nil && len(r.Result.Inline.Raw) > fit.MaxInline || (r.Result != nil) != (r.Outcome == OutcomeResult) || (r.Error != nil) != (r.Outcome == OutcomeFailed) {
 			t.Fatalf("read is %+v", r)
 		}
 		for _, q := range r.InputRequests {

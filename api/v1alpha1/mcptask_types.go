@@ -261,7 +261,7 @@ type TaskResult struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	Inline *runtime.RawExtension `json:"inline,omitempty"`
-	// secretRef names the first of the Secrets that hold a larger result.
+	// secretRef names the Secrets that hold a larger CallToolResult. They belong to the task.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 	// size is the size in bytes of what the tool put out, before it was cut.
@@ -274,14 +274,24 @@ type TaskResult struct {
 	// truncated says that less is kept than the tool put out.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
+	// isError says that the result is an error of the tool.
+	// +optional
+	IsError bool `json:"isError,omitempty"`
+	// exitCode is the exit code of work that failed after it had handed over a result in secretRef, which does not say so itself.
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
 }
 
-// SecretReference names a Secret in the task's namespace.
+// SecretReference names Secrets in the task's namespace. Their data has the key result; the parts follow one another.
 type SecretReference struct {
-	// name of the Secret.
+	// name of the first Secret. It ends in -0; the names of the others end in -1, -2 and so on.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// parts is the number of Secrets.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Parts int32 `json:"parts"`
 }
 
 // TaskError is a JSON-RPC error.

@@ -67,7 +67,7 @@ const (
 
 // Labels and annotations of the project.
 const (
-	// LabelTask, on Jobs and Pods: the name of the task.
+	// LabelTask, on Jobs, Pods and the Secrets of a large result: the name of the task.
 	LabelTask = "mcptask.dev/task"
 	// LabelTool, on tasks, Jobs and Pods: the name of the McpTool object.
 	LabelTool = "mcptask.dev/tool"

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxFollowed is how many logs are followed at a time; each holds at most 2 × results.WorkTail bytes.
+	// maxFollowed is how many logs are followed at a time; each holds at most 1¼ × results.SmallTail bytes.
 	maxFollowed = 64
 	// maxFollow ends a stream that does not end by itself: a Pod may have no longer grace than that.
 	maxFollow = time.Hour
@@ -161,7 +161,7 @@ func (f *follower) follow(open func() (io.ReadCloser, error)) {
 	}
 	defer stream.Close()
 	f.mu.Lock()
-	f.tail = results.NewTail(results.WorkTail)
+	f.tail = results.NewTail(results.SmallTail)
 	f.mu.Unlock()
 	_, _ = io.Copy(f, stream) // what has arrived when the stream breaks is what there is
 }
@@ -179,7 +179,9 @@ func (f *follower) heard() (results.Log, bool) {
 	if f.tail == nil {
 		return results.Log{}, false
 	}
-	return f.tail.Log(), true
+	log := f.tail.Log()
+	log.Tail = slices.Clone(log.Tail) // more may come
+	return log, true
 }
 
 func (f *follower) lapsed(now time.Time) bool {

@@ -3,38 +3,37 @@ package results
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"hash"
 	"io"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// How much of a log's end is held in memory while it is read.
-const (
-	// WorkTail has room for a last line of MaxInlineBytes and the text before it.
-	WorkTail = 4 * MaxInlineBytes
-	// SidecarTail has room for the largest report that the runtime port takes.
-	SidecarTail = 1 << 20
-)
+// SmallTail is how much of a log is held in memory without asking.
+const SmallTail = 64 << 10
 
 // Log is the end of a container's log. Kubernetes keeps stdout and stderr as one.
 type Log struct {
 	// Tail is the end of the log, as much as was asked for.
 	Tail []byte
-	// Size of the whole log in bytes, as far as the node still has it.
-	Size int64
+	// Size of the whole log in bytes, and its hash in hex, as far as the node still has it.
+	Size   int64
+	SHA256 string
 }
 
-// ReadLog reads the log of a container that has ended, and keeps so many bytes of its end.
-func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, keep int) (Log, error) {
+// ReadLog reads the log of a container that has ended, and keeps so many bytes of its end. Before it takes much memory it calls
+// large, which may wait until there is room.
+func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, keep int, large func() error) (Log, error) {
 	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).Stream(ctx)
 	if err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
 	defer stream.Close()
-	t := NewTail(keep)
+	t := newTail(keep, large)
 	if _, err := io.Copy(t, stream); err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
@@ -43,30 +42,45 @@ func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 
 // Tail is a writer that keeps the end of what is written to it.
 type Tail struct {
-	keep int
-	size int64
-	buf  []byte
+	keep  int
+	large func() error // asked once before much memory is taken; nil is no question
+	size  int64
+	sum   hash.Hash
+	buf   []byte
 }
 
 // NewTail is a Tail that keeps so many bytes.
-func NewTail(keep int) *Tail { return &Tail{keep: keep} }
+func NewTail(keep int) *Tail { return newTail(keep, nil) }
 
-// Log is what was written so far.
-func (t *Tail) Log() Log { return Log{Tail: slices.Clone(t.bytes()), Size: t.size} }
+func newTail(keep int, large func() error) *Tail {
+	return &Tail{keep: keep, large: large, sum: sha256.New()}
+}
 
 // Write implements io.Writer.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.size += int64(len(p))
-	t.buf = append(t.buf, p...)
-	if len(t.buf) > 2*t.keep {
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-t.keep:]...)
+	t.sum.Write(p)
+	most := t.keep + t.keep/4
+	if len(t.buf)+len(p) > SmallTail && cap(t.buf) < most {
+		if t.large != nil {
+			if err := t.large(); err != nil {
+				return 0, err
+			}
+		}
+		t.buf = append(make([]byte, 0, most), t.buf...)
+	}
+	for rest := p; len(rest) > 0; {
+		if len(t.buf) == most {
+			t.buf = append(t.buf[:0], t.buf[most-t.keep:]...)
+		}
+		n := min(len(rest), most-len(t.buf))
+		t.buf = append(t.buf, rest[:n]...)
+		rest = rest[n:]
 	}
 	return len(p), nil
 }
 
-func (t *Tail) bytes() []byte {
-	if len(t.buf) > t.keep {
-		return t.buf[len(t.buf)-t.keep:]
-	}
-	return t.buf
+// Log is what was written so far. It is good until the next Write.
+func (t *Tail) Log() Log {
+	return Log{Tail: t.buf[max(0, len(t.buf)-t.keep):], Size: t.size, SHA256: hex.EncodeToString(t.sum.Sum(nil))}
 }

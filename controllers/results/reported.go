@@ -1,32 +1,63 @@
 package results
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
+	"github.com/mcptask/mcptask/api/report/fit"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
 )
 
 // NothingHandedOver is the result of work that was to hand over one, ended well and did not.
-func NothingHandedOver() *v1alpha1.TaskResult {
-	b := builder{head: "The tool ended without handing over a result."}
+func NothingHandedOver(limit int) *fit.Kept {
+	b := builder{head: "The tool ended without handing over a result.", limit: limit}
 	return b.result()
 }
 
-// Reported is the result that the work handed over. Where the work ended with another exit code than 0 afterwards, it is an error
-// of the tool and says so; that may make it a little longer than MaxInlineBytes.
-func Reported(out *decide.Output) (*v1alpha1.TaskResult, error) {
-	result := out.Reported.DeepCopy()
-	if out.Succeeded || result.Inline == nil {
-		return result, nil
+// Stored is the result that the work handed over and that stands in Secrets; nil where it does not. Where the work ended with another
+// exit code than 0 afterwards, it is an error of the tool; who shows it says so.
+func Stored(out *decide.Output) *v1alpha1.TaskResult {
+	if out.Reported.SecretRef == nil {
+		return nil
 	}
+	result := out.Reported.DeepCopy()
+	if !out.Succeeded {
+		result.IsError, result.ExitCode = true, &out.ExitCode
+	}
+	return result
+}
+
+// Reported is the result that the work handed over, in at most limit bytes. Where the work ended with another exit code than 0
+// afterwards, it is an error of the tool and says so; that may make it a little longer.
+func Reported(out *decide.Output, limit int) (*fit.Kept, error) {
+	given := out.Reported
+	if given.Inline == nil {
+		return nil, errors.New("the result that the work handed over is not there")
+	}
+	kept := &fit.Kept{Raw: given.Inline.Raw, Size: given.Size, Truncated: given.Truncated, IsError: given.IsError}
+	if len(kept.Raw) > limit {
+		cut, err := fit.Result(kept.Raw, limit)
+		if err != nil {
+			return nil, err
+		}
+		kept.Raw, kept.Truncated = cut.Raw, true
+	}
+	if out.Succeeded {
+		return kept, nil
+	}
+	var err error
+	if kept.Raw, err = withExitCode(kept.Raw, out.ExitCode); err != nil {
+		return nil, err
+	}
+	kept.IsError = true
+	return kept, nil
+}
+
+func withExitCode(raw []byte, code int32) ([]byte, error) {
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(result.Inline.Raw, &fields); err != nil || fields == nil {
+	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
 		return nil, fmt.Errorf("the result that the work handed over is not a JSON object: %w", err)
 	}
 	var content []json.RawMessage
@@ -38,24 +69,18 @@ func Reported(out *decide.Output) (*v1alpha1.TaskResult, error) {
 			}
 		}
 	}
-	said, err := encode(textContent{Type: "text", Text: fmt.Sprintf("The tool handed over this result and then ended with exit code %d.", out.ExitCode)})
+	said, err := encode(textContent{Type: "text", Text: fmt.Sprintf("The tool handed over this result and then ended with exit code %d.", code)})
 	if err != nil {
 		return nil, err
 	}
 	if meta == nil {
 		meta = map[string]json.RawMessage{}
 	}
-	meta[MetaExitCode] = json.RawMessage(fmt.Sprint(out.ExitCode))
+	meta[MetaExitCode] = json.RawMessage(fmt.Sprint(code))
 	for name, value := range map[string]any{"content": append(content, said), "_meta": meta, "isError": true} {
 		if fields[name], err = encode(value); err != nil {
 			return nil, err
 		}
 	}
-	raw, err := encode(fields)
-	if err != nil {
-		return nil, err
-	}
-	hash := sha256.Sum256(raw)
-	result.Inline, result.SHA256 = &runtime.RawExtension{Raw: raw}, hex.EncodeToString(hash[:])
-	return result, nil
+	return encode(fields)
 }

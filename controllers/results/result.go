@@ -5,20 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
+	"github.com/mcptask/mcptask/api/report/fit"
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/controllers/decide"
 )
 
-// MaxInlineBytes is the largest result that is kept in the task itself, as JSON.
-const MaxInlineBytes = 16 << 10
-
-// maxObjectBytes is the largest structured result: what encloses it, and a first word of text, take room too.
-const maxObjectBytes = MaxInlineBytes - 512
+// reserved is set aside of what is kept: what encloses a structured result, and the words about what is not kept, take room too.
+const reserved = 640
 
 // MetaExitCode is the key in a result's _meta that holds the exit code of a tool that failed.
 const MetaExitCode = "mcptask.dev/exitCode"
@@ -36,11 +31,12 @@ type textContent struct {
 	Text string `json:"text"`
 }
 
-// Build makes the result of a task from the end of its work, the log of it and the container's termination message.
-func Build(source v1alpha1.ResultSource, out *decide.Output, log Log, message string) *v1alpha1.TaskResult {
-	b := builder{size: log.Size, cut: log.Size > int64(len(log.Tail))}
+// Build makes the result of a task from the end of its work, the log of it and the container's termination message. It has at most
+// limit bytes.
+func Build(source v1alpha1.ResultSource, out *decide.Output, log Log, message string, limit int) *fit.Kept {
+	b := builder{limit: limit, size: log.Size, hash: log.SHA256, cut: log.Size > int64(len(log.Tail))}
 	if source == v1alpha1.ResultSourceFile {
-		b.size, b.cut = int64(len(message)), false
+		b.size, b.hash, b.cut = int64(len(message)), "", false
 	}
 	if !out.Succeeded {
 		b.failure(out, log, message)
@@ -57,7 +53,9 @@ type builder struct {
 	text       []byte // its end is kept as far as there is room
 	isError    bool
 	meta       map[string]any
+	limit      int
 	size       int64
+	hash       string // of all that was put out, "" where it is not known
 	cut        bool
 }
 
@@ -74,12 +72,13 @@ func (b *builder) success(source v1alpha1.ResultSource, log Log, message string)
 	if object == nil {
 		return
 	}
-	if len(object) > maxObjectBytes {
-		b.head = fmt.Sprintf("The tool's structured result has %d bytes, more than the %d that are kept; it is left out. Ask for less.", len(object), maxObjectBytes)
+	if most := b.limit - reserved; len(object) > most {
+		b.head = fmt.Sprintf("The tool's structured result has %d bytes, more than the %d that are kept; it is left out.", len(object), most)
 		b.text, b.cut = append(before, after...), true
 		return
 	}
-	if err := toolschema.CheckNumbers(object); err != nil {
+	// A larger one is stored as it is, not as the API server understands it.
+	if err := toolschema.CheckNumbers(object); len(object) <= fit.MaxInline && err != nil {
 		b.head = fmt.Sprintf("The tool's structured result is shown as text: %v.", err)
 		return
 	}
@@ -100,27 +99,22 @@ func (b *builder) failure(out *decide.Output, log Log, message string) {
 	}
 }
 
-// result renders the parts within MaxInlineBytes.
-func (b *builder) result() *v1alpha1.TaskResult {
+// result renders the parts within the limit.
+func (b *builder) result() *fit.Kept {
 	text := strings.TrimRight(strings.ToValidUTF8(string(b.text), "\uFFFD"), "\r\n")
-	for {
-		raw := b.render(text)
-		if len(raw) <= MaxInlineBytes || text == "" {
-			return &v1alpha1.TaskResult{Inline: &runtime.RawExtension{Raw: raw}, Size: b.size, Truncated: b.cut}
-		}
+	raw := b.render(text)
+	if len(raw) > b.limit && text != "" {
 		b.cut = true
-		// JSON needs up to six bytes for one: cut by what is too much, at least a little, and look again.
-		text = KeepEnd(text, len(text)-max((len(raw)-MaxInlineBytes)/6, 256))
+		const least = 1 // character of text, without which nothing encloses it
+		text = fit.End(text, b.limit-len(b.render("x"))+least)
+		raw = b.render(text)
 	}
+	return &fit.Kept{Raw: raw, Size: b.size, Truncated: b.cut, IsError: b.isError}
 }
 
 func (b *builder) render(text string) []byte {
 	r := callToolResult{Content: []textContent{}, StructuredContent: b.structured, IsError: b.isError, Meta: b.meta}
-	head := b.head
-	if b.cut && text != "" {
-		head = strings.TrimSpace(head + fmt.Sprintf(" [The output had %d bytes; only its end is kept here.]", b.size))
-	}
-	for _, t := range []string{head, text} {
+	for _, t := range []string{strings.TrimSpace(b.head + " " + b.notice(text)), text} {
 		if t != "" {
 			r.Content = append(r.Content, textContent{Type: "text", Text: t})
 		}
@@ -131,6 +125,21 @@ func (b *builder) render(text string) []byte {
 		return []byte(`{"content":[]}`)
 	}
 	return raw
+}
+
+// notice says what is not kept, and what to do about it.
+func (b *builder) notice(text string) string {
+	if !b.cut {
+		return ""
+	}
+	words := fmt.Sprintf("[The output had %d bytes", b.size)
+	if b.hash != "" {
+		words += " with the SHA-256 " + b.hash
+	}
+	if text != "" {
+		words += "; only its end is kept here"
+	}
+	return words + ". " + fit.Advice + "]"
 }
 
 // encode is compact JSON in which no character is escaped that need not be.
@@ -159,18 +168,4 @@ func lastObject(output []byte) (before, object, after []byte) {
 		end = start - 1
 	}
 	return nil, nil, nil
-}
-
-// KeepEnd is the end of a text, at most n bytes and whole characters.
-func KeepEnd(s string, n int) string {
-	if n <= 0 {
-		return ""
-	}
-	if len(s) > n {
-		s = s[len(s)-n:]
-		for len(s) > 0 && !utf8.RuneStart(s[0]) {
-			s = s[1:]
-		}
-	}
-	return s
 }

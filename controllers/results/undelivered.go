@@ -3,6 +3,7 @@ package results
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,18 +16,21 @@ import (
 const reportKey = "mcptask.dev/report"
 
 // Undelivered is the report that the sidecar of a Pod left in its log, read as the runtime port reads it; nil where it left none
-// that says how the work ended.
-func Undelivered(log Log, pod types.UID) (*v1alpha1.RuntimeReport, error) {
+// that says how the work ended. Of a result in it limit bytes are kept.
+func Undelivered(log Log, pod types.UID, limit int) (*v1alpha1.RuntimeReport, error) {
 	text := lastReport(log.Tail)
 	if text == nil {
 		return nil, nil
 	}
-	left, err := report.Read(text)
+	left, err := report.Read(text, limit)
 	if err != nil {
 		return nil, fmt.Errorf("the report that the sidecar left in its log: %w", err)
 	}
 	if left.Outcome == "" {
 		return nil, nil
+	}
+	if left.Result != nil && left.Result.Inline == nil {
+		return nil, errors.New("the report that the sidecar left in its log names a result that is somewhere else")
 	}
 	left.PodUID = pod
 	return left, nil

@@ -1,27 +1,21 @@
-// Package fit makes the result of a tool small enough to stand in its task.
+// Package fit makes the result of a tool small enough to be kept.
 package fit
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
-// MaxBytes is the largest result that is kept in the task itself, as JSON.
-const MaxBytes = 16 << 10
+// MaxInline is the largest result that is kept in the task itself, as JSON.
+const MaxInline = 16 << 10
 
 const (
 	// noticeBytes is set aside for what encloses the parts, and for saying what is not kept.
-	noticeBytes = 1 << 10
+	noticeBytes = 896
 	// maxMetaBytes is the largest _meta that is kept of a result that is too large.
 	maxMetaBytes = 1 << 10
 	// minTextBytes is the least end of a text that is worth keeping.
@@ -29,6 +23,18 @@ const (
 	// maxNamed is how many of the parts that are left out are named.
 	maxNamed = 5
 )
+
+// Kept is as much of a result as there is room for.
+type Kept struct {
+	// Raw is a CallToolResult, as JSON.
+	Raw []byte
+	// Size of what the tool put out, in bytes.
+	Size int64
+	// Truncated says that less is kept.
+	Truncated bool
+	// IsError says that the result is an error of the tool.
+	IsError bool
+}
 
 // result is MCP's CallToolResult (2026-07-28, Tools, Tool Result), its fields in the order in which the API server keeps
 // them.
@@ -44,39 +50,45 @@ type textBlock struct {
 	Type string `json:"type"`
 }
 
-// Result is what is kept of a CallToolResult: all of it if it has at most MaxBytes. Else structured content and embedded
-// content are kept whole or left out, and text is cut at its front; the result then begins with a text that says so.
-//
-// Size and hash are those of compact JSON with sorted keys, in which no character is escaped that need not be; the API
-// server writes <, > and & as escapes when it shows the same.
-func Result(raw json.RawMessage) (*v1alpha1.TaskResult, error) {
+// Result is what is kept of a CallToolResult in limit bytes, at least 1024: all of it if it has no more. Else structured content
+// and embedded content are kept whole or left out, and text is cut at its front; the result then begins with a text that says so.
+// A text that only repeats the structured content is not kept.
+func Result(raw json.RawMessage, limit int) (*Kept, error) {
 	var whole result
 	if err := json.Unmarshal(raw, &whole); err != nil {
 		return nil, fmt.Errorf("reading a tool's result: %w", err)
 	}
+	whole.Content = slices.DeleteFunc(whole.Content, func(block json.RawMessage) bool { return repeats(block, whole.StructuredContent) })
 	if whole.Content == nil {
 		whole.Content = []json.RawMessage{}
 	}
-	kept := &v1alpha1.TaskResult{Size: int64(len(raw))}
-	text, err := encode(whole)
-	if err != nil {
+	kept := &Kept{Size: int64(len(raw)), IsError: whole.IsError}
+	var err error
+	if kept.Raw, err = encode(whole); err != nil {
 		return nil, err
 	}
-	if len(text) > MaxBytes {
+	if len(kept.Raw) > limit {
 		kept.Truncated = true
-		if text, err = encode(cut(whole, len(raw))); err != nil {
+		if kept.Raw, err = encode(cut(whole, len(raw), limit)); err != nil {
 			return nil, err
 		}
 	}
-	hash := sha256.Sum256(text)
-	kept.Inline, kept.SHA256 = &runtime.RawExtension{Raw: text}, hex.EncodeToString(hash[:])
 	return kept, nil
 }
 
+// repeats says whether a block is a text, and nothing else, that repeats the structured content.
+func repeats(block, structured json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	if len(structured) == 0 || json.Unmarshal(block, &fields) != nil {
+		return false
+	}
+	return len(fields) == 2 && string(fields["type"]) == `"text"` && Twice(fields["text"], structured)
+}
+
 // cut keeps as much as there is room for: first what is of use only as a whole, then the ends of the texts.
-func cut(whole result, size int) result {
+func cut(whole result, size, limit int) result {
 	kept := result{IsError: whole.IsError}
-	room := MaxBytes - noticeBytes
+	room := limit - noticeBytes
 	var left leftOut
 	take := func(part json.RawMessage, name string, most int) bool {
 		if len(part) >= room || len(part) > most {
@@ -89,12 +101,12 @@ func cut(whole result, size int) result {
 	if take(whole.Meta, "_meta", maxMetaBytes) {
 		kept.Meta = whole.Meta
 	}
-	if take(whole.StructuredContent, "structuredContent", MaxBytes) {
+	if take(whole.StructuredContent, "structuredContent", limit) {
 		kept.StructuredContent = whole.StructuredContent
 	}
 	blocks := make([]json.RawMessage, len(whole.Content))
 	for i, block := range whole.Content {
-		if _, isText := textOf(block); !isText && take(block, nameOf(block), MaxBytes) {
+		if _, isText := textOf(block); !isText && take(block, nameOf(block), limit) {
 			blocks[i] = block
 		}
 	}
@@ -108,14 +120,14 @@ func cut(whole result, size int) result {
 			room -= len(blocks[i]) + 1
 		default:
 			textCut = true
-			if end := endOf(text, room-len(`{"text":"","type":"text"},`)); len(end) >= minTextBytes {
+			if end := End(text, room-len(`{"text":"","type":"text"},`)); len(end) >= minTextBytes {
 				// Strings always encode.
 				blocks[i], _ = encode(textBlock{Text: end, Type: "text"})
 			}
 			room = 0 // the texts before this one are older still
 		}
 	}
-	notice, _ := encode(textBlock{Text: left.say(size, textCut), Type: "text"})
+	notice, _ := encode(textBlock{Text: left.say(size, limit, textCut), Type: "text"})
 	kept.Content = append(kept.Content, notice)
 	for _, block := range blocks {
 		if block != nil {
@@ -125,11 +137,14 @@ func cut(whole result, size int) result {
 	return kept
 }
 
+// Advice is what can be done about a result that is too large, in words for whoever called the tool.
+const Advice = "To see all of it, call the tool so that it returns less at a time, if its arguments allow that; or ask those who run it to raise its result.maxBytes or to let it store its output elsewhere."
+
 // leftOut are the parts that are not kept.
 type leftOut []string
 
-func (l leftOut) say(size int, textCut bool) string {
-	words := fmt.Sprintf("[The result had %d bytes, more than the %d that are kept.", size, MaxBytes)
+func (l leftOut) say(size, limit int, textCut bool) string {
+	words := fmt.Sprintf("[The result had %d bytes, more than the %d that are kept.", size, limit)
 	if named := slices.Clone(l); len(named) > 0 {
 		if len(named) > maxNamed {
 			named = append(named[:maxNamed], fmt.Sprintf("and %d more", len(l)-maxNamed))
@@ -139,7 +154,7 @@ func (l leftOut) say(size int, textCut bool) string {
 	if textCut {
 		words += " Of the text only the end is kept."
 	}
-	return words + "]"
+	return words + " " + Advice + "]"
 }
 
 // textOf is the text of a text block.
@@ -181,8 +196,8 @@ func clip(s string) string {
 	return plain
 }
 
-// endOf is the longest end of a text that takes at most room bytes inside a JSON string.
-func endOf(text string, room int) string {
+// End is the longest end of a text that takes at most room bytes inside a JSON string.
+func End(text string, room int) string {
 	start := len(text)
 	for start > 0 {
 		r, size := utf8.DecodeLastRuneInString(text[:start])
