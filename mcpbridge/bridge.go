@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,8 +57,10 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.UserAgent = userAgent + "/" + options.Version
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("registering the API types: %w", err)
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("registering the API types: %w", err)
+		}
 	}
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -67,7 +70,11 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client of the Kubernetes API: %w", err)
 	}
-	watched, err := newCache(config, cache.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: direct.RESTMapper()}, options.Namespaces)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := endpoint.NewMetrics(registry)
+	store := tasks.NewStore(func(lag time.Duration) { metrics.CacheLag.Observe(lag.Seconds()) })
+	watched, err := newCache(config, cache.Options{HTTPClient: httpClient, Scheme: scheme, Mapper: direct.RESTMapper()}, options.Namespaces, store)
 	if err != nil {
 		return nil, err
 	}
@@ -80,34 +87,38 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--keys-folder: %w", err)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics := endpoint.NewMetrics(registry)
 	api := tasks.Client{Client: direct}
-	store := tasks.NewStore(func(lag time.Duration) { metrics.CacheLag.Observe(lag.Seconds()) })
+	mcp := endpoint.New(endpoint.Config{
+		PublicURL: options.PublicURL, DefaultNamespace: options.DefaultNamespace, Namespaces: options.Namespaces,
+		AllowedHosts: options.AllowedHosts, MaxBodyBytes: options.MaxBodyBytes, MaxWaitingCalls: options.MaxWaitingCalls,
+		Limits:              options.Limits,
+		MaxStreamsPerCaller: options.MaxStreamsPerCaller, MaxStreams: options.MaxStreams,
+		TolerateMissingName: options.TolerateMissingName,
+		Keys:                keys,
+		Server:              wire.ServerInfo{Name: userAgent, Version: options.Version},
+		Authenticator:       newAuthenticator(reviews, options), Store: store, API: api, Secrets: api, Log: options.Log, Metrics: metrics,
+	})
 	return &Bridge{
 		options: options, registry: registry, metrics: metrics, store: store, cache: watched,
-		endpoint: endpoint.New(endpoint.Config{
-			PublicURL: options.PublicURL, DefaultNamespace: options.DefaultNamespace, Namespaces: options.Namespaces,
-			AllowedHosts: options.AllowedHosts, MaxBodyBytes: options.MaxBodyBytes, MaxWaitingCalls: options.MaxWaitingCalls,
-			Limits:              options.Limits,
-			MaxStreamsPerCaller: options.MaxStreamsPerCaller, MaxStreams: options.MaxStreams,
-			TolerateMissingName: options.TolerateMissingName,
-			Keys:                keys,
-			Server:              wire.ServerInfo{Name: userAgent, Version: options.Version},
-			Authenticator:       newAuthenticator(reviews, options), Store: store, API: api, Log: options.Log, Metrics: metrics,
-		}),
+		endpoint: mcp,
 		// Pods show their own tokens, whoever may call tools.
 		runtime: runtimeport.New(runtimeport.Config{
-			Namespaces: options.Namespaces, Tokens: auth.NewTokenReview(reviews), Store: store, API: api, Log: options.Log, Registry: registry,
+			Namespaces: options.Namespaces, Tokens: auth.NewTokenReview(reviews), Store: store, API: api, Secrets: api,
+			MaxResultBytes: func(task *v1alpha1.McpTask) int64 {
+				if tool := mcp.Tools.OfTask(task); tool != nil {
+					return tool.Object.Spec.Result.MaxBytes
+				}
+				return 0
+			},
+			Log: options.Log, Registry: registry,
 		}),
 	}, nil
 }
 
 // newCache watches tools and tasks and keeps of them what the bridge reads.
-func newCache(config *rest.Config, options cache.Options, namespaces []string) (cache.Cache, error) {
+func newCache(config *rest.Config, options cache.Options, namespaces []string, store *tasks.Store) (cache.Cache, error) {
 	options.ByObject = map[client.Object]cache.ByObject{
-		&v1alpha1.McpTask{}: {Transform: tasks.Strip},
+		&v1alpha1.McpTask{}: {Transform: store.Strip},
 		&v1alpha1.McpTool{}: {Transform: stripTool},
 	}
 	for _, namespace := range namespaces {

@@ -86,7 +86,7 @@ type taskError struct {
 }
 
 // Read reads a report, and of a result in it so many bytes. Whose report it is the caller knows, who also stores the result where it
-// has more than fit.MaxInline; of one that was stored before it has the hash and no place. Fields of later versions are left out.
+// has more than fit.MaxInline, and names the Secrets of one that was stored before. Fields of later versions are left out.
 // The error is a *Fault.
 func Read(text []byte, limit int) (*v1alpha1.RuntimeReport, error) {
 	if !utf8.Valid(text) {
@@ -238,7 +238,9 @@ func (b *body) readRef(r *v1alpha1.RuntimeReport) *Fault {
 	case ref.Bytes < 1 || ref.Bytes > resultsecret.MaxBytes:
 		return fault("resultRef.bytes", "must be from 1 to %d", resultsecret.MaxBytes)
 	}
-	r.Result = &v1alpha1.TaskResult{Size: ref.Bytes, SHA256: ref.SHA256, IsError: ref.IsError}
+	r.Result = &v1alpha1.TaskResult{
+		SecretRef: &v1alpha1.SecretReference{Parts: resultsecret.Parts(ref.Bytes)}, Size: ref.Bytes, SHA256: ref.SHA256, IsError: ref.IsError,
+	}
 	b.readSize(r)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -99,8 +100,9 @@ func TestAResultThatWasStoredBeforeIsNamedByItsHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := *r.Result, (v1alpha1.TaskResult{Size: 9000000, SHA256: hash, Truncated: true, IsError: true}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	want := &v1alpha1.TaskResult{SecretRef: &v1alpha1.SecretReference{Parts: 2}, Size: 9000000, SHA256: hash, Truncated: true, IsError: true}
+	if !reflect.DeepEqual(r.Result, want) {
+		t.Errorf("got %+v, want %+v", r.Result, want)
 	}
 }
 

@@ -61,8 +61,11 @@ func ValidHash(text string) bool {
 
 // Reference is where a result with this hash, of so many bytes, is stored.
 func Reference(task *v1alpha1.McpTask, hash string, size int64) *v1alpha1.SecretReference {
-	return &v1alpha1.SecretReference{Name: name(task, hash, 0), Parts: int32((size + PartBytes - 1) / PartBytes)}
+	return &v1alpha1.SecretReference{Name: name(task, hash, 0), Parts: Parts(size)}
 }
+
+// Parts is how many Secrets hold so many bytes.
+func Parts(size int64) int32 { return int32((size + PartBytes - 1) / PartBytes) }
 
 // name of a part. A task that was made anew under an old name has other ones.
 func name(task *v1alpha1.McpTask, hash string, part int) string {
@@ -70,8 +73,8 @@ func name(task *v1alpha1.McpTask, hash string, part int) string {
 	return task.Name + "-" + hex.EncodeToString(sum[:8]) + "-" + strconv.Itoa(part)
 }
 
-// Write stores a result that is read from in, part by part: no more than one is in memory. create stores a Secret; one that is
-// there already is no error of its. The result is whole once Write has returned nil: it must have so many bytes and this hash.
+// Write stores a result that is read from in, part by part: no more than one is in memory. create stores a Secret,
+// whose data it must not keep; one that is there already is no error of its. The result is whole once Write has returned nil: it must have so many bytes and this hash.
 func Write(ctx context.Context, task *v1alpha1.McpTask, hash string, size int64, in io.Reader, create func(context.Context, *corev1.Secret) error) error {
 	sum := sha256.New()
 	part := make([]byte, min(size, PartBytes))

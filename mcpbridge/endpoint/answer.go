@@ -2,10 +2,13 @@ package endpoint
 
 import (
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/mcptask/mcptask/api/resultsecret"
+	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
@@ -19,7 +22,8 @@ func limitWrite(w http.ResponseWriter) {
 
 // result answers with a result that is JSON already.
 func (x *exchange) result(result []byte) {
-	x.send(http.StatusOK, wire.Response(x.request.ID, result))
+	before, after := wire.Around(x.request.ID)
+	x.send(http.StatusOK, before, result, after)
 }
 
 // fail answers with an error.
@@ -44,18 +48,25 @@ func (x *exchange) retryAfter(failure *wire.Error) {
 	}
 }
 
-func (x *exchange) send(status int, body []byte) {
+// send answers with a body in parts: the result among them may be large, and is shared with others who ask for it.
+func (x *exchange) send(status int, body ...[]byte) {
 	if x.streaming {
-		_ = x.event(body) // the client has left: there is nobody to tell
+		_ = x.event(body...) // the client has left: there is nobody to tell
 		return
+	}
+	length := 0
+	for _, part := range body {
+		length += len(part)
 	}
 	limitWrite(x.w)
 	header := x.w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Content-Length", strconv.Itoa(length))
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(body) // the client has left: there is nobody to tell
+	for _, part := range body {
+		_, _ = x.w.Write(part) // the client has left: there is nobody to tell
+	}
 }
 
 // internal logs an error that is nobody's but ours, and makes the answer that refers to the log.
@@ -68,6 +79,20 @@ func (e *Endpoint) internal(x *exchange, err error) *wire.Error {
 		Message: "Internal error; the server's log names the cause under the id " + id,
 		Data:    []byte(`{"errorId":"` + id + `"}`),
 	}
+}
+
+// unshown says why a task cannot be shown: it is gone, or its result is, or that cannot be read now.
+func (e *Endpoint) unshown(x *exchange, err error) *wire.Error {
+	if errors.Is(err, tasks.ErrUnknown) {
+		return wire.UnknownTask()
+	}
+	failure := e.internal(x, err)
+	var damaged *resultsecret.Damaged
+	if errors.As(err, &damaged) {
+		failure.Message = "The task has ended and its result is lost: what was stored of it was deleted or changed since. " +
+			"Whether the work may be done once more is for you to say, with a new call. " + failure.Message
+	}
+	return failure
 }
 
 // deny writes the audit line of a request that was refused for what its caller is.

@@ -154,7 +154,7 @@ func progressReporter(ctx context.Context, session *mcp.ServerSession, token jso
 func (e *Endpoint) finishedAnswer(x *exchange, task *v1alpha1.McpTask) (*answer, *wire.Error) {
 	payload, err := e.payload(x, task)
 	if err != nil {
-		return nil, e.internal(x, err)
+		return nil, e.unshown(x, err)
 	}
 	switch payload.Task.Status {
 	case v1alpha1.TaskFailed:
@@ -185,11 +185,7 @@ func (e *Endpoint) resultAnswer(x *exchange, result *wire.CallResult) (*answer, 
 }
 
 func (e *Endpoint) handleAnswer(x *exchange, task *v1alpha1.McpTask) (*answer, *wire.Error) {
-	payload, err := e.payload(x, task)
-	if err != nil {
-		return nil, e.internal(x, err)
-	}
-	object, err := wire.CreateTaskResult(payload.Task)
+	object, err := wire.CreateTaskResult(e.payloads.Brief(task, e.toolOf(task), x.request.Params.Meta.Elicitation))
 	if err != nil {
 		return nil, e.internal(x, err)
 	}

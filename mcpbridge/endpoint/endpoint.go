@@ -54,6 +54,7 @@ type Config struct {
 	Authenticator auth.Authenticator
 	Store         *tasks.Store
 	API           tasks.API
+	Secrets       tasks.Secrets
 	Log           *slog.Logger
 	Metrics       *Metrics
 }
@@ -93,7 +94,7 @@ func New(config Config) *Endpoint {
 		rules:       methods(),
 		legacyRules: legacyMethods(),
 		finder:      tasks.NewFinder(config.Store, config.API, config.Metrics.liveReads.Inc),
-		payloads:    tasks.NewPayloads(config.Server),
+		payloads:    tasks.NewPayloads(config.Server, tasks.NewResults(config.Store, config.API, config.Secrets, config.Metrics.resultReads.Inc)),
 		paces:       newPaces(config.Limits),
 		origins:     http.NewCrossOriginProtection(),
 		mux:         http.NewServeMux(),

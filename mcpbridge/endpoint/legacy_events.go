@@ -2,8 +2,8 @@ package endpoint
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,9 +25,15 @@ func (x *exchange) beginEvents() {
 // comment shows that the stream lives.
 func (x *exchange) comment() error { return x.write([]byte(": waiting\n\n")) }
 
-// event writes a message.
-func (x *exchange) event(message []byte) error {
-	return x.write(fmt.Appendf(nil, "event: message\ndata: %s\n\n", message))
+// event writes a message, which comes in parts.
+func (x *exchange) event(message ...[]byte) error {
+	limitWrite(x.w)
+	for _, part := range slices.Concat([][]byte{[]byte("event: message\ndata: ")}, message, [][]byte{[]byte("\n\n")}) {
+		if _, err := x.w.Write(part); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(x.w).Flush()
 }
 
 func (x *exchange) write(p []byte) error {
@@ -45,7 +51,7 @@ func (x *exchange) reply(e *Endpoint, value any, err error) {
 		result, err = json.Marshal(value)
 	}
 	if err != nil {
-		x.fail(e.internal(x, err))
+		x.fail(e.unshown(x, err))
 		return
 	}
 	x.result(result)

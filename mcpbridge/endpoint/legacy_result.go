@@ -138,7 +138,7 @@ func (e *Endpoint) replyCall(x *exchange, task *v1alpha1.McpTask) {
 func (e *Endpoint) replyEnd(x *exchange, task *v1alpha1.McpTask, related string) {
 	payload, err := e.payload(x, task)
 	if err != nil {
-		x.fail(e.internal(x, err))
+		x.fail(e.unshown(x, err))
 		return
 	}
 	if payload.Task.Status == v1alpha1.TaskFailed {

@@ -127,12 +127,15 @@ func (l *listener) tell(key types.NamespacedName) error {
 		delete(l.known, key)
 		return nil
 	}
+	before := l.known[key]
+	if before == nil && ended(task) {
+		return nil // nothing of it is told, and its result need not be read
+	}
 	shown, err := l.e.legacyTask(l.x, task)
 	if err != nil {
 		l.e.internal(l.x, err) // in the log; the other tasks are told of all the same
 		return nil
 	}
-	before := l.known[key]
 	now := &seen{status: shown.Status, message: shown.StatusMessage}
 	if before != nil && (before.status != now.status || before.message != now.message) && l.e.shown.newest(l.teller) {
 		params, err := json.Marshal(shown)

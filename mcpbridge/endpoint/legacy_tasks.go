@@ -73,7 +73,7 @@ func (e *Endpoint) serveLegacyCancel(x *exchange) {
 		}
 	}
 	if err != nil {
-		x.fail(e.internal(x, err))
+		x.fail(e.unshown(x, err))
 		return
 	}
 	x.fail(wire.InvalidParams(fmt.Sprintf("Cannot cancel task: already in terminal status '%s'", shown.Status)))
@@ -116,12 +116,9 @@ func (e *Endpoint) serveLegacyList(x *exchange) {
 	}
 	var page []*wire.LegacyTask
 	for _, task := range owned {
-		shown, err := e.legacyTask(x, task)
-		if err != nil {
-			x.fail(e.internal(x, err))
-			return
-		}
-		page = append(page, shown)
+		// Without the results: nobody reads so many, and they may have to be fetched.
+		brief := e.payloads.Brief(task, e.toolOf(task), x.request.Params.Meta.Elicitation)
+		page = append(page, wire.NewLegacyTask(task, brief))
 	}
 	result, err := wire.TaskList(page, next)
 	if err != nil {

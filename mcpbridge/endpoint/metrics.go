@@ -14,6 +14,7 @@ type Metrics struct {
 	requests     *prometheus.CounterVec
 	latency      *prometheus.HistogramVec
 	liveReads    prometheus.Counter
+	resultReads  prometheus.Counter
 	waiting      prometheus.Gauge
 	authFailures *prometheus.CounterVec
 	denials      *prometheus.CounterVec
@@ -42,6 +43,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10)}, []string{"method"}),
 		liveReads: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "live_reads_total", Help: "Tasks read from the API server because the cache did not have them."}),
+		resultReads: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
+			Name: "result_reads_total", Help: "Results read from the API server because they stand in Secrets, or were not asked for lately."}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "waiting_calls", Help: "Tool calls that wait for their result."}),
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
@@ -66,7 +69,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		CacheEvent: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "cache_last_event_timestamp_seconds", Help: "When the watch last told of a change."}),
 	}
-	registry.MustRegister(m.requests, m.latency, m.liveReads, m.waiting, m.authFailures, m.denials, m.toolsLeftOut, m.CacheLag, m.CacheEvent,
+	registry.MustRegister(m.requests, m.latency, m.liveReads, m.resultReads, m.waiting, m.authFailures, m.denials, m.toolsLeftOut, m.CacheLag, m.CacheEvent,
 		m.refusals, m.earlyPolls, m.streams, m.streamsCut, m.notifications)
 	return m
 }

@@ -40,6 +40,8 @@ type subscription struct {
 	tasks *tasks.Watch
 	// told is the digest of what was last said about each task.
 	told map[types.NamespacedName]uint64
+	// untold are tasks whose result could not be read. They are tried again.
+	untold []types.NamespacedName
 
 	// beat comes when nothing was written for a while.
 	beat *time.Ticker
@@ -94,14 +96,18 @@ func (s *subscription) tell() error {
 		var end string
 		select {
 		case <-s.tasks.Changed():
-			err = s.tellTasks()
+			err = s.tellTasks(s.tasks.Take())
 		case <-s.tools.changed:
 			err = s.tellTools()
 		case <-s.tools.resume:
 			s.tools.resume = nil
 			err = s.tellTools()
 		case <-s.beat.C:
-			err = s.write([]byte(":\n\n"))
+			if err = s.write([]byte(":\n\n")); err == nil {
+				again := s.untold
+				s.untold = nil
+				err = s.tellTasks(again)
+			}
 		case <-review.C:
 			if s.e.disowned(s.x) {
 				end = "the credentials are no longer accepted"
@@ -125,8 +131,8 @@ func (s *subscription) tell() error {
 
 // tellTasks says what tasks/get would say now about each task that has changed. A task that is gone, or that came anew
 // as somebody else's, is not spoken of.
-func (s *subscription) tellTasks() error {
-	for _, key := range s.tasks.Take() {
+func (s *subscription) tellTasks(changed []types.NamespacedName) error {
+	for _, key := range changed {
 		task, ok := s.e.Store.Get(key)
 		if !ok || !s.x.principal.Owns(task) {
 			continue
@@ -134,6 +140,7 @@ func (s *subscription) tellTasks() error {
 		payload, err := s.e.payload(s.x, task)
 		if err != nil {
 			_ = s.e.internal(s.x, err) // in the log; the other tasks are told of all the same
+			s.untold = append(s.untold, key)
 			continue
 		}
 		if last, told := s.told[key]; told && last == payload.Digest {

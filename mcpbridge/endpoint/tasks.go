@@ -18,11 +18,11 @@ import (
 // writeLimit bounds a request to the API server that writes.
 const writeLimit = 10 * time.Second
 
-// serveGet answers tasks/get from what this replica knows: no API call.
+// serveGet answers tasks/get from what this replica knows: no API call, but for a result that it does not hold any more.
 func (e *Endpoint) serveGet(x *exchange) {
 	payload, err := e.payload(x, x.task)
 	if err != nil {
-		x.fail(e.internal(x, err))
+		x.fail(e.unshown(x, err))
 		return
 	}
 	if failure := e.poll(x, x.taskKey(), payload.Task.PollIntervalMs); failure != nil {
@@ -34,11 +34,15 @@ func (e *Endpoint) serveGet(x *exchange) {
 
 // payload is what is said about a task to this caller now.
 func (e *Endpoint) payload(x *exchange, task *v1alpha1.McpTask) (*tasks.Payload, error) {
-	var tool tasks.Tool
+	return e.payloads.Of(x.http.Context(), task, e.toolOf(task), x.request.Params.Meta.Elicitation)
+}
+
+// toolOf is what the payloads of a task take from its tool, if that is there.
+func (e *Endpoint) toolOf(task *v1alpha1.McpTask) tasks.Tool {
 	if t := e.Tools.OfTask(task); t != nil {
-		tool = t.Payload
+		return t.Payload
 	}
-	return e.payloads.Of(task, tool, x.request.Params.Meta.Elicitation)
+	return tasks.Tool{}
 }
 
 // serveCancel stores the request to cancel and acknowledges it. From then on this replica shows the task with it.

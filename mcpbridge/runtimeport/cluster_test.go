@@ -73,7 +73,7 @@ func (c *cluster) put(task *v1alpha1.McpTask) *v1alpha1.McpTask {
 	task.ResourceVersion = strconv.Itoa(c.version)
 	c.tasks[keyOf(task)] = task
 	if !c.lagging {
-		seen, _ := tasks.Strip(task.DeepCopy())
+		seen, _ := c.store.Strip(task.DeepCopy())
 		c.store.Observe(seen.(*v1alpha1.McpTask))
 	}
 	return task.DeepCopy()

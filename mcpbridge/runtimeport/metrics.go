@@ -7,6 +7,7 @@ type metrics struct {
 	reports   *prometheus.CounterVec
 	refusals  *prometheus.CounterVec
 	writes    prometheus.Counter
+	results   prometheus.Counter
 	liveReads prometheus.Counter
 	waiting   prometheus.Gauge
 	held      prometheus.Gauge
@@ -28,6 +29,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "refusals_total", Help: "Requests of Pods that were refused, by method and reason."}, []string{"method", "reason"}),
 		writes: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: runtime,
 			Name: "writes_total", Help: "Writes of reports into tasks; one may have the reports of several Pods."}),
+		results: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: runtime,
+			Name: "results_total", Help: "Results that are too large for a report and were stored in Secrets."}),
 		liveReads: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: runtime,
 			Name: "live_reads_total", Help: "Tasks read from the API server for a Pod because the cache did not have them."}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: runtime,
@@ -35,6 +38,6 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		held: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: runtime,
 			Name: "held_reports", Help: "Reports of Pods that wait to be written."}),
 	}
-	registry.MustRegister(m.reports, m.refusals, m.writes, m.liveReads, m.waiting, m.held)
+	registry.MustRegister(m.reports, m.refusals, m.writes, m.results, m.liveReads, m.waiting, m.held)
 	return m
 }

@@ -32,11 +32,14 @@ type Config struct {
 	// Namespaces that are served; all when empty.
 	Namespaces []string
 	// Tokens identifies Pods by their tokens.
-	Tokens   auth.Authenticator
-	Store    *tasks.Store
-	API      tasks.API
-	Log      *slog.Logger
-	Registry prometheus.Registerer
+	Tokens  auth.Authenticator
+	Store   *tasks.Store
+	API     tasks.API
+	Secrets tasks.Secrets
+	// MaxResultBytes is how much of a result the tool of a task keeps; 0 where that is not known.
+	MaxResultBytes func(*v1alpha1.McpTask) int64
+	Log            *slog.Logger
+	Registry       prometheus.Registerer
 }
 
 // Port serves the Pods of tasks over HTTP.
@@ -47,6 +50,7 @@ type Port struct {
 	metrics  *metrics
 	bounds   *bounds
 	polls    *polls
+	uploads  *uploads
 	mux      *http.ServeMux
 	draining context.Context
 	drain    context.CancelFunc
@@ -54,13 +58,14 @@ type Port struct {
 
 // New makes a Port.
 func New(config Config) *Port {
-	p := &Port{Config: config, metrics: newMetrics(config.Registry), bounds: newBounds(), mux: http.NewServeMux()}
+	p := &Port{Config: config, metrics: newMetrics(config.Registry), bounds: newBounds(), uploads: newUploads(), mux: http.NewServeMux()}
 	p.draining, p.drain = context.WithCancel(context.Background())
 	p.finder = tasks.NewFinder(config.Store, config.API, p.metrics.liveReads.Inc)
 	p.writer = newWriter(p.draining, config.Store, config.API, p.metrics)
 	p.polls = newPolls(p.metrics.waiting)
 	const task = "/v1/namespaces/{namespace}/tasks/{task}"
 	p.mux.Handle("PUT "+task+"/report", p.serve("report", p.takeReport))
+	p.mux.Handle("PUT "+task+"/results/{sha256}", p.serve("results", p.takeResult))
 	p.mux.Handle("GET "+task+"/answers", p.serve("answers", p.giveAnswers))
 	p.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		send(w, http.StatusNotFound, failure{"there is nothing at this address"})
@@ -159,7 +164,7 @@ func (p *Port) refuse(x *exchange, err error) {
 	switch why.status {
 	case http.StatusUnauthorized:
 		x.w.Header().Set("WWW-Authenticate", "Bearer")
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		x.w.Header().Set("Retry-After", "1")
 	}
 	send(x.w, why.status, failure{why.words})

@@ -21,11 +21,14 @@ func (p *Port) takeReport(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, err := report.Read(text)
+	told, err := report.Read(text, int(p.resultLimit(x.task)))
 	if err != nil {
 		return nil, asRefusal(err)
 	}
 	told.PodUID = x.pod.PodUID
+	if err := p.place(x, told.Result); err != nil {
+		return nil, err
+	}
 	v := p.writer.submit(x.http.Context(), x.task, told)
 	if v.err != nil {
 		return nil, asRefusal(v.err)

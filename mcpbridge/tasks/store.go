@@ -26,6 +26,8 @@ type Store struct {
 	now    func() time.Time
 	// lag is told how long the watch took to show an object that was known already.
 	lag func(time.Duration)
+	// inline are the results that stood in tasks, by the task's UID.
+	inline *lru[types.UID, []byte]
 
 	mu      sync.RWMutex
 	watched map[types.NamespacedName]*v1alpha1.McpTask
@@ -44,6 +46,7 @@ func NewStore(lag func(time.Duration)) *Store {
 	}
 	return &Store{
 		hub: newHub(), owners: newOwners(), now: time.Now, lag: lag,
+		inline:  newLRU[types.UID, []byte](maxInlineBytes),
 		watched: map[types.NamespacedName]*v1alpha1.McpTask{},
 		ahead:   map[types.NamespacedName]remembered{},
 	}
@@ -78,7 +81,7 @@ func (s *Store) Remember(task *v1alpha1.McpTask) {
 		known = r.task
 	}
 	if known == nil || newer(task, known) {
-		s.ahead[key] = remembered{task: strip(task), since: now}
+		s.ahead[key] = remembered{task: s.strip(task), since: now}
 		s.owners.note(task)
 	}
 	s.mu.Unlock()
@@ -102,6 +105,9 @@ func (s *Store) Observe(task *v1alpha1.McpTask) {
 // Forget takes the watch's word that a task is gone.
 func (s *Store) Forget(key types.NamespacedName) {
 	s.mu.Lock()
+	if task := s.watched[key]; task != nil {
+		s.inline.remove(task.UID)
+	}
 	delete(s.watched, key)
 	delete(s.ahead, key)
 	s.owners.forget(key)
@@ -135,17 +141,22 @@ func newer(a, b *v1alpha1.McpTask) bool {
 	return err == nil && order > 0
 }
 
-// Strip is the transform of the watch's cache: it drops what the bridge never reads.
-func Strip(object any) (any, error) {
+// Strip is the transform of the watch's cache: it drops what the bridge never reads, and takes out results, of which only the last
+// ones are kept.
+func (s *Store) Strip(object any) (any, error) {
 	if task, ok := object.(*v1alpha1.McpTask); ok {
-		return strip(task), nil
+		return s.strip(task), nil
 	}
 	return object, nil
 }
 
-func strip(task *v1alpha1.McpTask) *v1alpha1.McpTask {
+func (s *Store) strip(task *v1alpha1.McpTask) *v1alpha1.McpTask {
 	task.ManagedFields = nil
 	task.Spec.Arguments, task.Spec.ClientCapabilities = nil, nil
+	if result := task.Status.Result; result != nil && result.Inline != nil {
+		s.keep(task.UID, result.Inline.Raw)
+		result.Inline = nil
+	}
 	for i := range task.Status.Runtime {
 		if result := task.Status.Runtime[i].Result; result != nil {
 			result.Inline = nil // its hash tells whether a Pod hands over another one
@@ -153,3 +164,6 @@ func strip(task *v1alpha1.McpTask) *v1alpha1.McpTask {
 	}
 	return task
 }
+
+// keep keeps a result that stands in a task.
+func (s *Store) keep(task types.UID, raw []byte) { s.inline.add(task, raw, int64(len(raw))) }

@@ -98,7 +98,7 @@ func TestNothingIsKeptThatIsNotRead(t *testing.T) {
 	if report := got.Status.Runtime[1]; report.Result.Inline != nil || report.Result.SHA256 != "abc" || report.Result.Size != 14 || report.Sequence != 3 || report.StateName != "done" {
 		t.Errorf("of a Pod's report %+v is kept with the result %+v", report, report.Result)
 	}
-	if other, err := Strip("no task"); other != "no task" || err != nil {
+	if other, err := s.Strip("no task"); other != "no task" || err != nil {
 		t.Errorf("got %v, %v", other, err)
 	}
 }
@@ -289,9 +289,9 @@ func TestAnOutageIsNotAnUnknownTask(t *testing.T) {
 }
 
 func TestPayloadsAreBuiltOncePerChange(t *testing.T) {
-	payloads := NewPayloads(wire.ServerInfo{Name: "s"})
+	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, nil)
 	of := func(version string, tool Tool) *Payload {
-		p, err := payloads.Of(task("a", version), tool, wire.Elicitation{})
+		p, err := payloads.Of(t.Context(), task("a", version), tool, wire.Elicitation{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -116,15 +116,9 @@ func ErrorResponse(id json.RawMessage, e *Error) []byte {
 	return response
 }
 
-// Response is the whole response with a result that is JSON already.
-func Response(id, result json.RawMessage) []byte {
-	const head, middle = `{"jsonrpc":"2.0","id":`, `,"result":`
-	response := make([]byte, 0, len(head)+len(id)+len(middle)+len(result)+1)
-	response = append(response, head...)
-	response = append(response, id...)
-	response = append(response, middle...)
-	response = append(response, result...)
-	return append(response, '}')
+// Around is what stands before and after a result, which is JSON already, in the whole response.
+func Around(id json.RawMessage) (before, after []byte) {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":`, id), []byte("}")
 }
 
 // clip bounds a text that came from outside.

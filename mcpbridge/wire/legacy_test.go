@@ -54,7 +54,7 @@ func TestACancelledTaskStaysAsItWas(t *testing.T) {
 	task.Name, task.CreationTimestamp = "abcdefghijklmnopqrstuvwxyz", metav1.NewTime(time.Unix(1000, 0))
 	at := metav1.NewTime(time.Unix(2000, 0))
 	task.Spec.Cancel = &v1alpha1.CancelRequest{Requested: true, At: &at}
-	first := *NewLegacyTask(task, NewTask(task, Tool{}, Elicitation{}))
+	first := *NewLegacyTask(task, taskOf(task, Tool{}, Elicitation{}))
 	if first.Status != v1alpha1.TaskCancelled || first.LastUpdatedAt != "1970-01-01T00:33:20Z" {
 		t.Errorf("it is %+v", first)
 	}
@@ -65,7 +65,7 @@ func TestACancelledTaskStaysAsItWas(t *testing.T) {
 		{State: v1alpha1.TaskCancelled, Message: "m", LastUpdatedAt: &later},
 	} {
 		task.Status = status
-		if now := *NewLegacyTask(task, NewTask(task, Tool{}, Elicitation{})); now != first {
+		if now := *NewLegacyTask(task, taskOf(task, Tool{}, Elicitation{})); now != first {
 			t.Errorf("%s: it is %+v", status.State, now)
 		}
 	}

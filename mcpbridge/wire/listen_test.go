@@ -82,7 +82,7 @@ func TestMessagesOfASubscription(t *testing.T) {
 func TestTheNotificationOfATask(t *testing.T) {
 	task := &v1alpha1.McpTask{ObjectMeta: metav1.ObjectMeta{Name: "t1", CreationTimestamp: metav1.Unix(1754042400, 0)}}
 	task.Status = v1alpha1.McpTaskStatus{State: v1alpha1.TaskFailed, Message: "no {\"image\"}"}
-	result, fields, err := GetTaskResult(NewTask(task, Tool{}, Elicitation{}), ServerInfo{"bridge", "1"})
+	result, fields, err := GetTaskResult(taskOf(task, Tool{}, Elicitation{}), ServerInfo{"bridge", "1"})
 	if err != nil {
 		t.Fatal(err)
 	}

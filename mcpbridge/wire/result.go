@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -27,22 +29,26 @@ func ErrorResult(text string) *CallResult {
 
 // newCallResult makes a stored result fit to send: the content is an array, structured content stands in a text
 // block too (Tools, Structured Content), and what does not fit the tool's outputSchema is an error of the tool.
-func newCallResult(stored *v1alpha1.TaskResult, output *toolschema.Schema) *CallResult {
-	if stored != nil && stored.Inline == nil && stored.SecretRef != nil {
-		return ErrorResult(fmt.Sprintf("The tool has ended. Its result of %d bytes is too large to be shown here; it is kept in the Secret %s.", stored.Size, stored.SecretRef.Name))
-	}
-	if stored == nil || stored.Inline == nil {
+func newCallResult(stored *v1alpha1.TaskResult, raw []byte, output *toolschema.Schema) *CallResult {
+	if stored == nil || len(raw) == 0 {
 		return ErrorResult("The tool ended without a result that could be kept.")
 	}
 	result := &CallResult{}
-	if err := json.Unmarshal(stored.Inline.Raw, result); err != nil {
+	// What stands in Secrets, nobody has looked into before.
+	if err := json.Unmarshal(raw, result); err != nil || stored.SecretRef != nil && (!utf8.Valid(raw) || !shown(result)) {
 		return ErrorResult("The stored result of the tool is not a tool result and cannot be shown.")
 	}
 	result.ResultType = resultComplete
 	if string(result.StructuredContent) == "null" {
 		result.StructuredContent = nil
 	}
+	if stored.ExitCode != nil {
+		result.fail(*stored.ExitCode)
+	}
 	if fault := misfit(result, output); fault != "" {
+		if stored.Truncated && len(result.StructuredContent) == 0 {
+			fault += ", because the result is too large to be kept whole"
+		}
 		explained := ErrorResult("The tool's result does not fit its outputSchema: " + fault)
 		explained.Content = append(explained.Content, result.Content...)
 		explained.Meta = result.Meta
@@ -55,6 +61,39 @@ func newCallResult(stored *v1alpha1.TaskResult, output *toolschema.Schema) *Call
 		result.Content = append(result.Content, textBlock(string(result.StructuredContent)))
 	}
 	return result
+}
+
+// shown says whether the blocks of a result are such as clients know.
+func shown(result *CallResult) bool {
+	for _, raw := range result.Content {
+		var block struct {
+			Type string `json:"type"`
+		}
+		if json.Unmarshal(raw, &block) != nil {
+			return false
+		}
+		switch block.Type {
+		case "text", "image", "audio", "resource", "resource_link":
+		default:
+			return false
+		}
+	}
+	return len(result.Meta) == 0 || IsObject(result.Meta)
+}
+
+// metaExitCode is the key in a result's _meta that holds the exit code of a tool that failed.
+const metaExitCode = "mcptask.dev/exitCode"
+
+// fail makes a result that was handed over that of a tool which failed afterwards.
+func (r *CallResult) fail(code int32) {
+	r.IsError = true
+	r.Content = append(r.Content, textBlock(fmt.Sprintf("The tool handed over this result and then ended with exit code %d.", code)))
+	meta := map[string]json.RawMessage{}
+	if len(r.Meta) > 0 && json.Unmarshal(r.Meta, &meta) != nil || meta == nil {
+		meta = map[string]json.RawMessage{} // null
+	}
+	meta[metaExitCode] = json.RawMessage(fmt.Sprint(code))
+	r.Meta, _ = json.Marshal(meta) // what was parsed marshals
 }
 
 // misfit says where and why the result does not fit the schema, "" when it does.
@@ -78,10 +117,7 @@ func misfit(result *CallResult, output *toolschema.Schema) string {
 
 // hasText says whether a text block holds the same JSON value.
 func hasText(content []json.RawMessage, structured json.RawMessage) bool {
-	want, err := decode(structured)
-	if err != nil {
-		return false
-	}
+	var want any
 	for _, raw := range content {
 		var block struct {
 			Type string `json:"type"`
@@ -90,7 +126,20 @@ func hasText(content []json.RawMessage, structured json.RawMessage) bool {
 		if json.Unmarshal(raw, &block) != nil || block.Type != "text" {
 			continue
 		}
-		if got, err := decode([]byte(block.Text)); err == nil && reflect.DeepEqual(got, want) {
+		// Words are not JSON: most often nothing large needs to be read.
+		if text := strings.TrimLeft(block.Text, " \t\r\n"); text == "" || text[0] != structured[0] {
+			continue
+		}
+		got, err := decode([]byte(block.Text))
+		if err != nil {
+			continue
+		}
+		if want == nil {
+			if want, err = decode(structured); err != nil {
+				return false
+			}
+		}
+		if reflect.DeepEqual(got, want) {
 			return true
 		}
 	}

@@ -83,7 +83,7 @@ func TestAnswersFitThePublishedSchemaOfTheExtension(t *testing.T) {
 	for name, task := range tasksInEveryState() {
 		t.Run(name, func(t *testing.T) {
 			for _, client := range []Elicitation{{}, {Form: true}, {Form: true, URL: true}} {
-				built := NewTask(task, Tool{}, client)
+				built := taskOf(task, Tool{}, client)
 				result, _, err := GetTaskResult(built, server)
 				if err != nil {
 					t.Fatal(err)
@@ -106,13 +106,13 @@ func TestAnswersFitThePublishedSchemaOfTheExtension(t *testing.T) {
 }
 
 func TestQuestionsFitThePublishedSchemaOfTheProtocol(t *testing.T) {
-	asking := NewTask(tasksInEveryState()["asking"], Tool{}, Elicitation{Form: true, URL: true})
+	asking := taskOf(tasksInEveryState()["asking"], Tool{}, Elicitation{Form: true, URL: true})
 	result, err := InputRequiredResult(asking.InputRequests, "state")
 	if err != nil {
 		t.Fatal(err)
 	}
 	fits(t, definition(t, "core-2026-07-28.schema.json", "InputRequiredResult"), result)
-	completed := NewTask(tasksInEveryState()["completed"], Tool{}, Elicitation{})
+	completed := taskOf(tasksInEveryState()["completed"], Tool{}, Elicitation{})
 	inner, err := json.Marshal(completed.Result)
 	if err != nil {
 		t.Fatal(err)

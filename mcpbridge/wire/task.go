@@ -50,8 +50,26 @@ type InputPrompt struct {
 }
 
 // NewTask is the one builder of what is said about a task: for tasks/get, for notifications and for synchronous answers.
-// Of the questions it shows those that the client can put to its user.
-func NewTask(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
+// Of the questions it shows those that the client can put to its user. result is the task's, as JSON.
+func NewTask(task *v1alpha1.McpTask, tool Tool, client Elicitation, result []byte) *Task {
+	t := outline(task, tool, client)
+	if t.Status == v1alpha1.TaskCompleted {
+		t.Result = newCallResult(task.Status.Result, result, tool.Output)
+	}
+	return t
+}
+
+// NewBrief is the same for those who do not show the result: all that it has of it is whether it is an error.
+func NewBrief(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
+	t := outline(task, tool, client)
+	if t.Status == v1alpha1.TaskCompleted {
+		t.Result = &CallResult{IsError: task.Status.Result == nil || task.Status.Result.IsError}
+	}
+	return t
+}
+
+// outline is what is said about a task, but for its result.
+func outline(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
 	t := &Task{
 		TaskID:         task.Name,
 		Status:         task.Status.State,
@@ -83,8 +101,6 @@ func NewTask(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
 		}
 	case v1alpha1.TaskInputRequired:
 		t.ask(Outstanding(task), client)
-	case v1alpha1.TaskCompleted:
-		t.Result = newCallResult(task.Status.Result, tool.Output)
 	case v1alpha1.TaskFailed:
 		t.Error = taskError(task)
 		if t.StatusMessage == "" {
@@ -92,6 +108,17 @@ func NewTask(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
 		}
 	}
 	return t
+}
+
+// ResultBytes is the size of the result.
+func (t *Task) ResultBytes() (size int64) {
+	if t.Result == nil {
+		return 0
+	}
+	for _, block := range t.Result.Content {
+		size += int64(len(block))
+	}
+	return size + int64(len(t.Result.StructuredContent)+len(t.Result.Meta))
 }
 
 // ask shows questions. A task whose every question has an answer already works on, whether or not the controller has

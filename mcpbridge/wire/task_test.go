@@ -73,7 +73,7 @@ func TestEachStateIsShownAsTheProtocolWants(t *testing.T) {
 		"cancelled": {newTask(func(t *v1alpha1.McpTask) { t.Status.State = v1alpha1.TaskCancelled }), Tool{}, head + `"status":"cancelled",` + at + tail},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, err := GetTaskResult(NewTask(tc.task, tc.tool, Elicitation{Form: true}), server)
+			got, _, err := GetTaskResult(taskOf(tc.task, tc.tool, Elicitation{Form: true}), server)
 			if err != nil || string(got) != tc.want {
 				t.Errorf("got  %s, %v\nwant %s", got, err, tc.want)
 			}
@@ -85,7 +85,7 @@ func TestAHandleIsFlatAndOnlyASeed(t *testing.T) {
 	task := newTask(func(t *v1alpha1.McpTask) {
 		t.Status = v1alpha1.McpTaskStatus{State: v1alpha1.TaskCompleted, Result: &v1alpha1.TaskResult{Inline: raw(`{}`)}}
 	})
-	got, err := CreateTaskResult(NewTask(task, Tool{}, Elicitation{}))
+	got, err := CreateTaskResult(taskOf(task, Tool{}, Elicitation{}))
 	if want := `{"resultType":"task","taskId":"abc","status":"completed",` + at + `}`; err != nil || string(got) != want {
 		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
@@ -122,17 +122,17 @@ func TestResultsAreMadeFitToSend(t *testing.T) {
 		"no result":                           {`[]`, nil, `{"resultType":"complete","content":[{"type":"text","text":"The stored result of the tool is not a tool result and cannot be shown."}],"isError":true}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.Marshal(newCallResult(&v1alpha1.TaskResult{Inline: raw(tc.stored)}, tc.output))
+			got, err := json.Marshal(newCallResult(&v1alpha1.TaskResult{}, []byte(tc.stored), tc.output))
 			if err != nil || string(got) != tc.want {
 				t.Errorf("got  %s, %v\nwant %s", got, err, tc.want)
 			}
 		})
 	}
-	kept := newCallResult(&v1alpha1.TaskResult{SecretRef: &v1alpha1.SecretReference{Name: "abc-result"}, Size: 70000}, schema)
-	if !kept.IsError || !strings.Contains(string(kept.Content[0]), "70000 bytes is too large to be shown here; it is kept in the Secret abc-result") {
-		t.Errorf("a result in a Secret: got %s", kept.Content)
+	left := newCallResult(&v1alpha1.TaskResult{Truncated: true}, []byte(`{"content":[{"text":"[left out]","type":"text"}]}`), schema)
+	if !left.IsError || len(left.Content) != 2 || !strings.Contains(string(left.Content[0]), "structuredContent is missing, because the result is too large") {
+		t.Errorf("structured content that was left out: got %s", left.Content)
 	}
-	if got := newCallResult(nil, nil); !got.IsError || len(got.Content) != 1 {
+	if got := newCallResult(nil, nil, nil); !got.IsError || len(got.Content) != 1 {
 		t.Errorf("no result at all: got %+v", got)
 	}
 }
@@ -154,4 +154,41 @@ func TestErrorsHaveTheirStatusAndData(t *testing.T) {
 			t.Errorf("got %s\nwant %s", got, want)
 		}
 	}
+}
+
+func TestAResultFromSecretsIsLookedIntoBeforeItIsShown(t *testing.T) {
+	stored := &v1alpha1.TaskResult{SecretRef: &v1alpha1.SecretReference{Name: "x-0", Parts: 1}}
+	for raw, good := range map[string]bool{
+		`{"content":[{"type":"text","text":"a"},{"type":"resource","resource":{"uri":"x:y","text":""}}],"structuredContent":{"n":12345678901234567890}}`: true,
+		`{"content":[{"type":"tool_use"}]}`:                     false,
+		`{"content":["a"]}`:                                     false,
+		`{"content":{}}`:                                        false,
+		`{"content":[],"_meta":[]}`:                             false,
+		"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}": false,
+		`{"content":[`:                                          false,
+	} {
+		got, err := json.Marshal(newCallResult(stored, []byte(raw), nil))
+		if err != nil || strings.Contains(string(got), "cannot be shown") == good {
+			t.Errorf("%q: got %s, %v", raw, got, err)
+		}
+	}
+}
+
+func TestAResultThatWasHandedOverBeforeTheToolFailedIsItsError(t *testing.T) {
+	code := int32(3)
+	stored := &v1alpha1.TaskResult{SecretRef: &v1alpha1.SecretReference{Name: "x-0", Parts: 1}, ExitCode: &code, IsError: true}
+	got, err := json.Marshal(newCallResult(stored, []byte(`{"content":[],"_meta":{"a":1}}`), nil))
+	const want = `{"resultType":"complete","content":[{"type":"text","text":"The tool handed over this result and then ended with exit code 3."}],"isError":true,"_meta":{"a":1,"mcptask.dev/exitCode":3}}`
+	if err != nil || string(got) != want {
+		t.Errorf("got  %s, %v\nwant %s", got, err, want)
+	}
+}
+
+// taskOf is what is said about a task whose result, if any, stands in it.
+func taskOf(task *v1alpha1.McpTask, tool Tool, client Elicitation) *Task {
+	var result []byte
+	if stored := task.Status.Result; stored != nil && stored.Inline != nil {
+		result = stored.Inline.Raw
+	}
+	return NewTask(task, tool, client, result)
 }
