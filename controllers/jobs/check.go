@@ -120,7 +120,7 @@ func checkArguments(tool *v1alpha1.McpTool, schema *toolschema.Schema, at *field
 	for _, p := range schema.Properties() {
 		given[toolschema.VariableName(p.Name)] = true
 	}
-	ours := map[string]bool{EnvTaskID: true, EnvArguments: true, EnvArgumentsFile: true, EnvSocket: runtimeEnabled(tool)}
+	ours := map[string]bool{EnvTaskID: true, EnvArguments: true, EnvArgumentsFile: true, EnvSocket: runtimeEnabled(tool), EnvMaxResult: runtimeEnabled(tool)}
 	eachContainer(&tool.Spec.JobTemplate.Spec.Template.Spec, at, func(c *corev1.Container, at *field.Path) {
 		own := map[string]bool{}
 		for i, e := range c.Env {

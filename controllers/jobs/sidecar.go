@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
+	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
@@ -28,8 +30,9 @@ func (r Runtime) Available() bool { return r.URL != "" && r.Image != "" }
 const (
 	// SidecarName is the name of the container that joins the work to its task.
 	SidecarName = "mcptask-runtime"
-	// EnvSocket holds the path of the sidecar's socket, in every container.
-	EnvSocket = "MCPTASK_SOCKET"
+	// EnvSocket holds the path of the sidecar's socket, in every container, and EnvMaxResult how many bytes of a result the tool keeps.
+	EnvSocket    = "MCPTASK_SOCKET"
+	EnvMaxResult = "MCPTASK_MAX_RESULT_BYTES"
 
 	runtimeFolder = "/mcptask"
 	runtimeVolume = "mcptask"
@@ -51,16 +54,20 @@ func Audience(task *v1alpha1.McpTask) string {
 func addSidecar(pod *corev1.PodSpec, tool *v1alpha1.McpTool, task *v1alpha1.McpTask, r Runtime) {
 	shared := corev1.VolumeMount{Name: runtimeVolume, MountPath: runtimeFolder}
 	socket := corev1.EnvVar{Name: EnvSocket, Value: socketPath}
+	maxResult := corev1.EnvVar{Name: EnvMaxResult, Value: strconv.FormatInt(tool.Spec.Result.MaxBytes, 10)}
+	if tool.Spec.Result.MaxBytes <= 0 {
+		maxResult.Value = strconv.Itoa(resultsecret.DefaultBytes)
+	}
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {
 			c := &containers[i]
-			c.Env = append([]corev1.EnvVar{socket}, c.Env...)
+			c.Env = append([]corev1.EnvVar{socket, maxResult}, c.Env...)
 			c.VolumeMounts = append(c.VolumeMounts, shared)
 		}
 	}
 	pod.Volumes = append(pod.Volumes,
 		corev1.Volume{Name: runtimeVolume, VolumeSource: corev1.VolumeSource{
-			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("64Mi"))},
+			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse("256Mi"))},
 		}},
 		corev1.Volume{Name: tokenVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
@@ -79,7 +86,7 @@ func addSidecar(pod *corev1.PodSpec, tool *v1alpha1.McpTool, task *v1alpha1.McpT
 			{Name: "MCPTASK_RUNTIME_URL", Value: literal(r.URL)},
 			{Name: "MCPTASK_ASKS", Value: asks(tool)},
 			{Name: "POD_UID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.uid"}}},
-			socket,
+			socket, maxResult,
 		},
 		VolumeMounts: []corev1.VolumeMount{shared, {Name: tokenVolume, MountPath: tokenFolder, ReadOnly: true}},
 		// The next container starts only once the socket is there.

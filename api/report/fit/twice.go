@@ -8,8 +8,8 @@ import (
 // Twice says whether the text of a text block, a JSON string, says just what the structured content says: the same JSON but
 // for white space. Who shows the result adds such a text again (MCP 2026-07-28, Tools, Structured Content). Both are valid JSON.
 func Twice(text, structured json.RawMessage) bool {
-	// Quotes and what stands before them only make it longer.
-	if len(structured) == 0 || len(text) < 2 || text[0] != '"' || len(text) < len(structured)/2 {
+	// Most texts are words, and are not looked into further.
+	if len(structured) == 0 || len(text) < 2 || text[0] != '"' || beginning(text[1:]) != structured[0] {
 		return false
 	}
 	var said string
@@ -27,6 +27,22 @@ func Twice(text, structured json.RawMessage) bool {
 			return true
 		}
 	}
+}
+
+// beginning is the first character in a JSON string that is no white space, a quote at its end or where it is a quoted one.
+func beginning(text []byte) byte {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case isSpace(c):
+		case c != '\\':
+			return c
+		case i+1 < len(text) && bytes.IndexByte([]byte("nrt"), text[i+1]) >= 0:
+			i++
+		case i+1 < len(text):
+			return text[i+1]
+		}
+	}
+	return '"'
 }
 
 // words cuts a JSON text into what stands between its white space.

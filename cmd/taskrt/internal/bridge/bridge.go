@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	putTimeout = 10 * time.Second
 	// Wait is how long the bridge may hold a request for answers.
 	Wait = 25 * time.Second
+	// putResultTimeout bounds the storing of a large result.
+	putResultTimeout = 2 * time.Minute
 	// slack is what a request for answers may take beyond the wait.
 	slack = 10 * time.Second
 	// maxAnswers bounds all answers of a task: more than an object of the API server can hold.
@@ -101,6 +104,19 @@ func (c *Client) Put(ctx context.Context, body []byte) (int64, error) {
 	return stored.Sequence, nil
 }
 
+// PutResult stores a result that is too large for a report, which names it afterwards.
+func (c *Client) PutResult(ctx context.Context, r *result.File) error {
+	ctx, cancel := context.WithTimeout(ctx, putResultTimeout)
+	defer cancel()
+	file, err := os.Open(r.Path)
+	if err != nil {
+		return fmt.Errorf("open the result: %w", err)
+	}
+	defer file.Close()
+	_, err = c.send(ctx, http.MethodPut, "/results/"+r.SHA256, io.NewSectionReader(file, r.Offset, r.Bytes), r.Bytes, 4<<10)
+	return err
+}
+
 // Answers waits until the task has more than after answers, or for Wait, and returns all of them.
 func (c *Client) Answers(ctx context.Context, after int) (*report.Answers, error) {
 	ctx, cancel := context.WithTimeout(ctx, Wait+slack)
@@ -114,16 +130,25 @@ func (c *Client) Answers(ctx context.Context, after int) (*report.Answers, error
 }
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte, limit int64) ([]byte, error) {
+	return c.send(ctx, method, path, bytes.NewReader(body), int64(len(body)), limit)
+}
+
+// send sends a body of that length, and reads no more of the answer than limit.
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader, length, limit int64) ([]byte, error) {
 	token, err := os.ReadFile(c.tokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the Pod's token: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if length == 0 {
+		body = http.NoBody
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
 	}
+	request.ContentLength = length
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	if body != nil {
+	if length > 0 {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := c.http.Do(request)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 )
 
 // Exit codes of task.
@@ -40,6 +42,7 @@ const usage = `task joins the work of a task to the task.
 // program is one run of task.
 type program struct {
 	client      *client
+	maxResult   int64
 	in          io.Reader
 	out, errOut io.Writer
 }
@@ -75,7 +78,12 @@ func Run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		fmt.Fprintf(errOut, "task: there is no %q\n\n%s", args[0], usage)
 		return ExitUsage
 	}
-	p := &program{client: newClient(getenv("MCPTASK_SOCKET")), in: in, out: out, errOut: errOut}
+	maxResult, err := result.Limit(getenv)
+	if err != nil {
+		fmt.Fprintf(errOut, "task: %v\n", err)
+		return ExitFailed
+	}
+	p := &program{client: newClient(getenv("MCPTASK_SOCKET")), maxResult: maxResult, in: in, out: out, errOut: errOut}
 	return p.end(args[0], run(p, ctx, args[1:]))
 }
 

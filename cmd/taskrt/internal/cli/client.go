@@ -44,8 +44,8 @@ func (r *refusal) Error() string { return r.words }
 
 // call sends a request and reads the answer into target, which may be nil.
 func (c *client) call(ctx context.Context, method, path string, body, target any) error {
-	var encoded []byte
-	if body != nil {
+	encoded, isJSON := body.(json.RawMessage) // sent as it is
+	if body != nil && !isJSON {
 		var err error
 		if encoded, err = json.Marshal(body); err != nil {
 			return err

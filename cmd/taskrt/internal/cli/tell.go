@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,11 +85,11 @@ func (p *program) result(ctx context.Context, args []string) error {
 	case flags.Changed("json"):
 		made, left, err = p.jsonResult(*file)
 	case flags.Changed("file"):
-		files := []result.File{}
+		files := []result.Embedded{}
 		for _, path := range *paths {
 			files = append(files, result.ParseFile(path))
 		}
-		made, left, err = result.Files(*text, files)
+		made, left, err = result.Files(*text, files, p.maxResult)
 	case flags.Changed("text"):
 		made, err = result.Text(*text)
 	default:
@@ -115,18 +116,19 @@ func (p *program) jsonResult(path string) (made json.RawMessage, left int64, err
 		defer file.Close()
 		in, name = file, path
 	}
-	data, err := io.ReadAll(io.LimitReader(in, result.MaxBytes+1))
+	data, err := io.ReadAll(io.LimitReader(in, p.maxResult+1))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(data) > result.MaxBytes {
-		size, err := result.Count(int64(len(data)), in)
+	if int64(len(data)) > p.maxResult {
+		size, err := result.Count(data, in)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read %s: %w", name, err)
 		}
-		made, err := result.TooLarge(size)
+		made, err := result.TooLarge(size, p.maxResult)
 		return made, size.Bytes, err
 	}
+	data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	if made, err = result.FromJSON(data); err != nil {
 		return nil, 0, fmt.Errorf("%s %w", name, err)
 	}

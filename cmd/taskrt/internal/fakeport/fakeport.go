@@ -2,6 +2,8 @@
 package fakeport
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net"
@@ -41,13 +43,14 @@ type Port struct {
 	polls   int
 	reports []report.Report
 	answers []report.Answer
+	results map[string][]byte
 	changed chan struct{}
 	ended   bool
 }
 
 // New starts a port that ends with the test.
 func New(t testing.TB) *Port {
-	p := &Port{t: t, address: "127.0.0.1:0", changed: make(chan struct{}), TokenFile: filepath.Join(t.TempDir(), "token")}
+	p := &Port{t: t, address: "127.0.0.1:0", results: map[string][]byte{}, changed: make(chan struct{}), TokenFile: filepath.Join(t.TempDir(), "token")}
 	if err := os.WriteFile(p.TokenFile, []byte(Token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +72,7 @@ func (p *Port) Start() {
 	mux := http.NewServeMux()
 	base := "/v1/namespaces/" + Namespace + "/tasks/" + TaskID
 	mux.HandleFunc("PUT "+base+"/report", p.put)
+	mux.HandleFunc("PUT "+base+"/results/{sha256}", p.putResult)
 	mux.HandleFunc("GET "+base+"/answers", p.get)
 	server := &http.Server{Handler: p.authenticated(mux), ReadHeaderTimeout: time.Minute}
 	p.mu.Lock()
@@ -122,6 +126,16 @@ func (p *Port) Reports() []report.Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]report.Report(nil), p.reports...)
+}
+
+// Result is the result that a report names or has itself.
+func (p *Port) Result(r report.Report) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.ResultRef != nil {
+		return string(p.results[r.ResultRef.SHA256])
+	}
+	return string(r.Result)
 }
 
 // Tries is the number of reports that came, stored or not.
@@ -209,6 +223,19 @@ func (p *Port) put(w http.ResponseWriter, r *http.Request) {
 		stored = sent.Sequence
 	}
 	reply(w, http.StatusOK, map[string]int64{"sequence": stored})
+}
+
+func (p *Port) putResult(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	sum := sha256.Sum256(body)
+	if err != nil || int64(len(body)) != r.ContentLength || hex.EncodeToString(sum[:]) != r.PathValue("sha256") {
+		fail(w, http.StatusUnprocessableEntity, "the result is not what was said")
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.results[r.PathValue("sha256")] = body
+	reply(w, http.StatusOK, map[string]int64{})
 }
 
 func (p *Port) get(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 )
 
 // State is what the journal holds. It is written whole each time.
@@ -40,9 +41,29 @@ type Ask struct {
 type Outcome struct {
 	Outcome string          `json:"outcome"`
 	Result  json.RawMessage `json:"result,omitempty"`
+	// File has the result instead, where that is large.
+	File *result.File `json:"file,omitempty"`
 	// ResultSize is the size in bytes of what the program handed over, where some of it was left out of Result.
 	ResultSize int64         `json:"resultSize,omitempty"`
 	Error      *report.Error `json:"error,omitempty"`
+}
+
+// Kept is the file that an outcome needs, nil where there is none.
+func (o *Outcome) Kept() *result.File {
+	if o == nil {
+		return nil
+	}
+	return o.File
+}
+
+// Lost is the outcome instead of one whose large result the bridge does not take, for the reason that these words give.
+func (o *Outcome) Lost(words string) Outcome {
+	made, err := result.Lost(o.File, words)
+	if err != nil {
+		// Words always are JSON.
+		made = []byte(`{"content":[]}`)
+	}
+	return Outcome{Outcome: report.OutcomeResult, Result: made, ResultSize: o.File.Bytes}
 }
 
 // Questions are all questions asked so far, in order.

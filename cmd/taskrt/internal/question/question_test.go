@@ -132,7 +132,7 @@ func theBridgeTakes(t *testing.T, p Params) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bridge.Read(body); err != nil {
+	if _, err := bridge.Read(body, 1<<10); err != nil {
 		t.Errorf("%s: the bridge says %v", body, err)
 	}
 }

@@ -24,9 +24,18 @@ type Report struct {
 	InputRequests []InputRequest  `json:"inputRequests,omitempty"`
 	Outcome       string          `json:"outcome,omitempty"`
 	Result        json.RawMessage `json:"result,omitempty"`
+	// ResultRef names a result that was stored before, instead.
+	ResultRef *ResultRef `json:"resultRef,omitempty"`
 	// ResultSize is the size in bytes of what the program handed over, where some of it was left out of Result.
 	ResultSize int64  `json:"resultSize,omitempty"`
 	Error      *Error `json:"error,omitempty"`
+}
+
+// ResultRef names a result that is too large for a report.
+type ResultRef struct {
+	SHA256  string `json:"sha256"`
+	Bytes   int64  `json:"bytes"`
+	IsError bool   `json:"isError,omitempty"`
 }
 
 // How a program may say that its work ended.

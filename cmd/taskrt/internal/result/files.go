@@ -15,33 +15,33 @@ import (
 	"unicode/utf8"
 )
 
-// File is a file to embed in a result.
-type File struct{ Path, MIMEType string }
+// Embedded is a file to embed in a result.
+type Embedded struct{ Path, MIMEType string }
 
 var mimeType = regexp.MustCompile(`^[a-z]+/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*$`)
 
 // ParseFile reads PATH[:MIME]. A file whose own name looks like that is taken as the file.
-func ParseFile(s string) File {
+func ParseFile(s string) Embedded {
 	if _, err := os.Stat(s); err == nil {
-		return File{Path: s}
+		return Embedded{Path: s}
 	}
 	if i := strings.LastIndexByte(s, ':'); i > 0 && mimeType.MatchString(s[i+1:]) {
-		return File{Path: s[:i], MIMEType: s[i+1:]}
+		return Embedded{Path: s[:i], MIMEType: s[i+1:]}
 	}
-	return File{Path: s}
+	return Embedded{Path: s}
 }
 
-// Files is a result with embedded files, after a text if there is one. A file for which there is no room is left out, and said; then
-// left is the size in bytes of the text and all files, else 0.
-func Files(text string, files []File) (made json.RawMessage, left int64, err error) {
+// Files is a result with embedded files, after a text if there is one, in limit bytes. A file for which there is no room is left out, and
+// said; then left is the size in bytes of the text and all files, else 0.
+func Files(text string, files []Embedded, limit int64) (made json.RawMessage, left int64, err error) {
 	result := callToolResult{Content: []block{}}
-	room := int64(MaxBytes - len(text))
+	room := limit - int64(len(text))
 	if text != "" {
 		result.Content = append(result.Content, block{Type: "text", Text: text})
 	}
 	size, whole := int64(len(text)), true
 	for _, f := range files {
-		data, has, err := f.read()
+		data, has, err := f.read(limit)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -51,9 +51,9 @@ func Files(text string, files []File) (made json.RawMessage, left int64, err err
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", f.Path, err)
 		}
-		if has.Bytes > MaxBytes || takes > room {
+		if has.Bytes > limit || takes > room {
 			whole = false
-			b = block{Type: "text", Text: fmt.Sprintf("%s (%s, %v) is left out: a result may have %d bytes in all.", name, kind, has, MaxBytes)}
+			b = block{Type: "text", Text: fmt.Sprintf("%s (%s, %v) is left out: a result may have %d bytes in all.", name, kind, has, limit)}
 			takes = int64(len(b.Text))
 		}
 		room -= takes
@@ -67,7 +67,7 @@ func Files(text string, files []File) (made json.RawMessage, left int64, err err
 }
 
 // read reads as much of the file as there may be room for, and says how large it is.
-func (f File) read() ([]byte, Size, error) {
+func (f Embedded) read(limit int64) ([]byte, Size, error) {
 	file, err := os.Open(f.Path)
 	if err != nil {
 		return nil, Size{}, err
@@ -78,18 +78,18 @@ func (f File) read() ([]byte, Size, error) {
 	} else if info.IsDir() {
 		return nil, Size{}, fmt.Errorf("%s is a folder", f.Path)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, Size{}, fmt.Errorf("read %s: %w", f.Path, err)
 	}
-	size, err := Count(int64(len(data)), file)
+	size, err := Count(data, file)
 	if err != nil {
 		return nil, Size{}, fmt.Errorf("read %s: %w", f.Path, err)
 	}
 	return data, size, nil
 }
 
-func (f File) kind(data []byte) string {
+func (f Embedded) kind(data []byte) string {
 	if f.MIMEType != "" {
 		return f.MIMEType
 	}

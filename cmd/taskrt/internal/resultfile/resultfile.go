@@ -3,11 +3,8 @@ package resultfile
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -26,9 +23,10 @@ const Every = 250 * time.Millisecond
 
 // File is the result file of a task.
 type File struct {
-	Path string
-	Task *task.Task
-	Log  *slog.Logger
+	Path  string
+	Task  *task.Task
+	Spool *result.Spool
+	Log   *slog.Logger
 
 	seen fs.FileInfo
 }
@@ -58,7 +56,7 @@ func (f *File) look() {
 	}
 	hash, taken, err := f.read()
 	if err == nil {
-		err = f.Task.FinishWithFile(hash, taken, refused)
+		err = f.Task.FinishWithFile(hash, taken, insteadOf(taken))
 	}
 	if err != nil {
 		f.Log.Info("the result file is not taken yet", "file", f.Path, "reason", err.Error())
@@ -73,7 +71,7 @@ func (f *File) LastLook() {
 		return
 	}
 	if err == nil {
-		err = f.Task.FinishWithFile(hash, taken, refused)
+		err = f.Task.FinishWithFile(hash, taken, insteadOf(taken))
 	}
 	if err == nil || errors.Is(err, task.ErrEnded) {
 		return
@@ -82,6 +80,14 @@ func (f *File) LastLook() {
 	if err := f.Task.FinishWithFile(hash+" refused", refused(err.Error()), nil); err != nil {
 		f.Log.Warn("this could not be told to the task", "reason", err.Error())
 	}
+}
+
+// insteadOf is what is handed over where the bridge does not take a result: of a large one nobody says that it is wrong.
+func insteadOf(o journal.Outcome) func(words string) journal.Outcome {
+	if o.File != nil {
+		return o.Lost
+	}
+	return refused
 }
 
 // refused is the result of a tool whose result file is wrong.
@@ -115,16 +121,7 @@ func (f *File) read() (hash string, o journal.Outcome, err error) {
 	if !info.Mode().IsRegular() {
 		return "", o, errors.New("is not a file")
 	}
-	if info.Size() > result.MaxBytes {
-		o.ResultSize = info.Size()
-		o.Result, err = result.TooLarge(result.Size{Bytes: info.Size()})
-		return fmt.Sprintf("%d bytes", info.Size()), o, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, result.MaxBytes))
-	if err != nil {
-		return "", o, err
-	}
-	sum := sha256.Sum256(data)
-	o.Result, err = result.FromJSON(data)
-	return hex.EncodeToString(sum[:]), o, err
+	taken, err := f.Spool.Take(file)
+	o.Result, o.File, o.ResultSize = taken.Result, taken.File, taken.Size
+	return taken.SHA256, o, err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 )
 
 // Config is where the sidecar is, and for whom.
@@ -18,6 +20,8 @@ type Config struct {
 	Namespace, TaskID string
 	// Asks are the modes of question that the tool may use: form, url.
 	Asks []string
+	// MaxResultBytes is the largest result that the tool keeps.
+	MaxResultBytes int64
 	// Index is the Pod's completion index in an indexed Job, else empty.
 	Index string
 }
@@ -34,6 +38,10 @@ func FromEnv(getenv func(string) string, tokenFile string) (Config, error) {
 		if required.value == "" {
 			return Config{}, fmt.Errorf("%s is not set: the controller sets it on the container mcptask-runtime", required.name)
 		}
+	}
+	var err error
+	if c.MaxResultBytes, err = result.Limit(getenv); err != nil {
+		return Config{}, err
 	}
 	for _, ask := range strings.Split(getenv("MCPTASK_ASKS"), ",") {
 		if ask = strings.ToLower(strings.TrimSpace(ask)); ask != "" {

@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/bridge"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/journal"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/resultfile"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/socket"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/task"
@@ -50,12 +53,16 @@ func Run(ctx context.Context, config Config, out io.Writer, log *slog.Logger) er
 	if err != nil {
 		return err
 	}
+	spool := &result.Spool{Folder: filepath.Dir(config.Socket), Limit: config.MaxResultBytes}
+	if err := spool.Clear(state.Outcome.Kept(), state.NextOutcome.Kept()); err != nil {
+		log.Warn("files of results that nobody needs cannot be removed", "reason", err.Error())
+	}
 	t := task.New(store, state, config.Asks, config.Index)
 	uploader := upload.New(t, port, log)
 	// There is one sidecar for each task: what a large result took must not stay with it.
 	uploader.Idle = debug.FreeOSMemory
-	file := &resultfile.File{Path: config.ResultFile(), Task: t, Log: log}
-	server := &socket.Server{Task: t, TaskID: config.TaskID, Namespace: config.Namespace, Asks: config.Asks, Log: log}
+	file := &resultfile.File{Path: config.ResultFile(), Task: t, Spool: spool, Log: log}
+	server := &socket.Server{Task: t, TaskID: config.TaskID, Namespace: config.Namespace, Asks: config.Asks, Spool: spool, Log: log}
 	listener, err := socket.Listen(config.Socket)
 	if err != nil {
 		return err
@@ -99,19 +106,48 @@ func flush(ctx context.Context, uploader *upload.Uploader, t *task.Task, out io.
 }
 
 func printReport(t *task.Task, out io.Writer) error {
-	last, err := t.Report(t.Pending())
+	pending := t.Pending()
+	last, err := t.Report(pending)
 	if err != nil {
 		// Without a journal the sequence is not certain; the report is still worth reading.
 		last = t.Snapshot().Report
+	}
+	large := task.FileOf(pending)
+	if large != nil {
+		last.ResultRef = nil // the line has the result itself
 	}
 	line, err := json.Marshal(map[string]report.Report{LastReport: last})
 	if err != nil {
 		return fmt.Errorf("print the last report: %w", err)
 	}
-	if _, err := out.Write(append(line, '\n')); err != nil {
+	text := io.Reader(bytes.NewReader(append(line, '\n')))
+	if large != nil {
+		file, err := os.Open(large.Path)
+		if err != nil {
+			return fmt.Errorf("print the last report: %w", err)
+		}
+		defer file.Close()
+		end := len(line) - len("}}")
+		text = io.MultiReader(bytes.NewReader(line[:end]), strings.NewReader(`,"result":`),
+			oneLine{io.NewSectionReader(file, large.Offset, large.Bytes)}, strings.NewReader("}}\n"))
+	}
+	if _, err := io.Copy(out, text); err != nil {
 		return fmt.Errorf("print the last report: %w", err)
 	}
 	return nil
+}
+
+// oneLine makes one line of JSON: line feeds in it are white space.
+type oneLine struct{ in io.Reader }
+
+func (o oneLine) Read(p []byte) (int, error) {
+	n, err := o.in.Read(p)
+	for i, c := range p[:n] {
+		if c == '\n' || c == '\r' {
+			p[i] = ' '
+		}
+	}
+	return n, err
 }
 
 // openJournal sets aside a journal that cannot be read: a sidecar that does not start would hold up the Job.

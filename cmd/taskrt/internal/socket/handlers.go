@@ -3,7 +3,6 @@ package socket
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 
@@ -110,16 +109,17 @@ func (s *Server) question(r *http.Request, _ []byte) (any, error) {
 	return Answer{Key: key, Answered: true, Action: answer.Action, Content: answer.Content}, nil
 }
 
-func (s *Server) result(r *http.Request, body []byte) (any, error) {
-	made, err := result.FromJSON(body)
-	if err != nil {
-		return nil, &task.Refusal{Reason: errors.New("the result " + err.Error())}
-	}
+func (s *Server) result(r *http.Request, taken result.Taken) (any, error) {
 	size, err := resultSize(r)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeResult, Result: made, ResultSize: size})
+	o := journal.Outcome{Outcome: report.OutcomeResult, Result: taken.Result, File: taken.File, ResultSize: max(size, taken.Size)}
+	var instead func(string) journal.Outcome
+	if o.File != nil {
+		instead = o.Lost
+	}
+	return nil, s.Task.Finish(r.Context(), o, instead)
 }
 
 func (s *Server) fail(r *http.Request, body []byte) (any, error) {
@@ -127,9 +127,9 @@ func (s *Server) fail(r *http.Request, body []byte) (any, error) {
 	if err != nil {
 		return nil, &task.Refusal{Reason: err}
 	}
-	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeFailed, Error: failure})
+	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeFailed, Error: failure}, nil)
 }
 
 func (s *Server) cancelled(r *http.Request, _ []byte) (any, error) {
-	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeCancelled})
+	return nil, s.Task.Finish(r.Context(), journal.Outcome{Outcome: report.OutcomeCancelled}, nil)
 }

@@ -2,6 +2,7 @@
 package socket
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/task"
 )
 
@@ -32,6 +34,8 @@ const (
 	// headersWithin and bodyWithin bound the reading of a request: its sender is in the same Pod.
 	headersWithin = 5 * time.Second
 	bodyWithin    = 5 * time.Second
+	// resultWithin is the same for a result, which may be large.
+	resultWithin = time.Minute
 	// MaxWait is how long a request for an answer may wait.
 	MaxWait = 60 * time.Second
 )
@@ -44,7 +48,9 @@ type Server struct {
 	TaskID, Namespace string
 	// Asks are the modes of question that are allowed.
 	Asks []string
-	Log  *slog.Logger
+	// Spool takes results.
+	Spool *result.Spool
+	Log   *slog.Logger
 
 	large      chan struct{}
 	bodyWithin time.Duration
@@ -68,13 +74,15 @@ func (s *Server) Handler() http.Handler {
 		"POST /v1/state":          s.state,
 		"POST /v1/questions":      s.questions,
 		"GET /v1/questions/{key}": s.question,
-		"POST /v1/result":         s.result,
 		"POST /v1/fail":           s.fail,
 		"POST /v1/cancelled":      s.cancelled,
 	}
 	mux := http.NewServeMux()
 	for _, route := range Routes {
 		handle := handlers[route]
+		if handle == nil {
+			continue // it is the result's
+		}
 		mux.HandleFunc(route, func(w http.ResponseWriter, r *http.Request) {
 			body, err := s.body(w, r)
 			if err != nil {
@@ -85,7 +93,62 @@ func (s *Server) Handler() http.Handler {
 			s.answer(w, answer, err)
 		})
 	}
+	mux.HandleFunc("POST /v1/result", func(w http.ResponseWriter, r *http.Request) {
+		taken, err := s.takeResult(w, r)
+		if err != nil {
+			s.answer(w, nil, err)
+			return
+		}
+		answer, err := s.result(r, taken)
+		s.answer(w, answer, err)
+	})
 	return mux
+}
+
+// takeResult reads a result of any size.
+func (s *Server) takeResult(w http.ResponseWriter, r *http.Request) (result.Taken, error) {
+	connection := http.NewResponseController(w)
+	if err := connection.SetReadDeadline(time.Now().Add(s.bodyWithin)); err != nil {
+		return result.Taken{}, fmt.Errorf("read the body: %w", err)
+	}
+	body := bufio.NewReaderSize(r.Body, maxSmall)
+	_, err := body.Peek(maxSmall)
+	if err == nil { // there is more
+		if err = s.enter(r); err == nil {
+			defer func() { <-s.large }()
+			err = connection.SetReadDeadline(time.Now().Add(resultWithin))
+		}
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return result.Taken{}, errLate
+	case err != nil && !errors.Is(err, io.EOF):
+		return result.Taken{}, err
+	}
+	taken, err := s.Spool.Take(body)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return taken, errLate
+	case errors.As(err, new(*os.PathError)):
+		return taken, err // of the spool
+	case err != nil:
+		return taken, &task.Refusal{Reason: fmt.Errorf("the result %w", err)}
+	}
+	return taken, connection.SetReadDeadline(time.Time{})
+}
+
+// enter waits for the turn of a large body.
+func (s *Server) enter(r *http.Request) error {
+	patience := time.NewTimer(s.bodyWithin)
+	defer patience.Stop()
+	select {
+	case s.large <- struct{}{}:
+		return nil
+	case <-patience.C:
+		return errBusy
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
 }
 
 // Listen makes the socket, open to every user id of the Pod. It replaces the socket of a sidecar that is gone, at once: whoever finds it
@@ -154,14 +217,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // rest reads on when it is the turn of this large body.
 func (s *Server) rest(begun []byte, r *http.Request) ([]byte, error) {
-	patience := time.NewTimer(s.bodyWithin)
-	defer patience.Stop()
-	select {
-	case s.large <- struct{}{}:
-	case <-patience.C:
-		return nil, errBusy
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	if err := s.enter(r); err != nil {
+		return nil, err
 	}
 	defer func() { <-s.large }()
 	data := bytes.NewBuffer(begun)

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/journal"
 )
@@ -16,10 +17,13 @@ type Refusal struct{ Reason error }
 func (r *Refusal) Error() string { return r.Reason.Error() }
 func (r *Refusal) Unwrap() error { return r.Reason }
 
-// Finish says how the work ended, and returns when the bridge has it. The newest outcome wins.
-func (t *Task) Finish(ctx context.Context, o journal.Outcome) error {
+// Finish says how the work ended, and returns when the bridge has it. The newest outcome wins. When the bridge refuses it, the one that
+// instead makes of its words is sent, if there is an instead.
+func (t *Task) Finish(ctx context.Context, o journal.Outcome, instead func(words string) journal.Outcome) error {
 	t.mu.Lock()
-	next, err := t.finish(newOutcome(&o))
+	next := newOutcome(&o)
+	next.instead = instead
+	next, err := t.finish(next)
 	t.mu.Unlock()
 	if err != nil {
 		return err
@@ -40,6 +44,7 @@ func (t *Task) FinishWithFile(hash string, o journal.Outcome, instead func(words
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.resultID == hash {
+		newOutcome(&o).drop()
 		return nil
 	}
 	before := t.resultID
@@ -53,22 +58,33 @@ func (t *Task) FinishWithFile(hash string, o journal.Outcome, instead func(words
 	return nil
 }
 
+// drop removes the file of an outcome that is no longer wanted. One that stays is removed when the sidecar starts again.
+func (o *outcome) drop() {
+	if o != nil && o.File != nil {
+		_ = os.Remove(o.File.Path)
+	}
+}
+
 func (t *Task) finish(o *outcome) (*outcome, error) {
 	if t.isEnded() {
+		o.drop()
 		return nil, ErrEnded
 	}
 	before := t.next
 	t.next = o
 	if err := t.fits(); err != nil {
 		t.next = before
+		o.drop()
 		return nil, &Refusal{err}
 	}
 	if err := t.save(); err != nil {
 		t.next = before
+		o.drop()
 		return nil, err
 	}
 	if before != nil {
 		before.err = ErrReplaced
+		before.drop()
 		settle(before.settled)
 	}
 	t.touch()

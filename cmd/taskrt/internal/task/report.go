@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 )
 
 // Change is one thing that the bridge does not have yet. Exactly one of its fields is set.
@@ -17,6 +18,24 @@ type Change struct {
 	status  *status
 	ask     *ask
 	outcome *outcome
+}
+
+// File has the result that comes with the change, where that is too large for a report.
+func (c Change) File() *result.File {
+	if c.outcome == nil {
+		return nil
+	}
+	return c.outcome.File
+}
+
+// FileOf has the large result among changes, nil where there is none.
+func FileOf(changes []Change) *result.File {
+	for _, c := range changes {
+		if file := c.File(); file != nil {
+			return file
+		}
+	}
+	return nil
 }
 
 // Urgent says that somebody waits for this change to be stored.
@@ -84,6 +103,9 @@ func (t *Task) report(changes []Change) report.Report {
 	}
 	if ended != nil {
 		r.Outcome, r.Result, r.ResultSize, r.Error = ended.Outcome.Outcome, ended.Result, ended.ResultSize, ended.Error
+		if f := ended.File; f != nil {
+			r.ResultRef = &report.ResultRef{SHA256: f.SHA256, Bytes: f.Bytes, IsError: f.IsError}
+		}
 	}
 	for _, a := range t.asked {
 		if a.Stored || slices.Contains(changes, Change{ask: a}) {
@@ -107,6 +129,7 @@ func (t *Task) Stored(changes []Change) error {
 			c.ask.Stored = true
 			settle(c.ask.settled)
 		case c.outcome != nil:
+			t.outcome.drop()
 			t.outcome = c.outcome
 			if t.next == c.outcome {
 				t.next = nil
@@ -146,6 +169,7 @@ func (t *Task) Refused(c Change, reason error) error {
 				instead := c.outcome.instead(reason.Error())
 				t.next = newOutcome(&instead)
 			}
+			c.outcome.drop()
 		}
 		settle(c.outcome.settled)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 )
 
 // hasty is a bridge that stores everything, and answers requests for answers at once, with none.
@@ -15,6 +16,8 @@ type hasty struct {
 }
 
 func (*hasty) Put(context.Context, []byte) (int64, error) { return 0, nil }
+
+func (*hasty) PutResult(context.Context, *result.File) error { return nil }
 
 func (h *hasty) Answers(context.Context, int) (*report.Answers, error) {
 	h.mu.Lock()

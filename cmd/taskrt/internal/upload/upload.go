@@ -14,12 +14,14 @@ import (
 
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/bridge"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/task"
 )
 
 // Port is the bridge's runtime port.
 type Port interface {
 	Put(ctx context.Context, body []byte) (sequence int64, err error)
+	PutResult(ctx context.Context, result *result.File) error
 	Answers(ctx context.Context, after int) (*report.Answers, error)
 }
 
@@ -50,6 +52,7 @@ type Uploader struct {
 	hurry     chan struct{}
 	hurryOnce sync.Once
 	refused   time.Time // since when the bridge says so
+	result    string    // the hash of the large result that the bridge has
 	complaint string
 }
 
@@ -154,7 +157,11 @@ func (u *Uploader) send(ctx context.Context, changes []task.Change) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	sequence, err := u.Port.Put(ctx, body)
+	// A large result is stored before the report that names it.
+	var sequence int64
+	if err = u.sendResult(ctx, changes); err == nil {
+		sequence, err = u.Port.Put(ctx, body)
+	}
 	switch status := bridge.Status(err); {
 	case err == nil && sequence > r.Sequence:
 		u.Task.Behind(sequence)
@@ -182,6 +189,19 @@ func (u *Uploader) send(ctx context.Context, changes []task.Change) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// sendResult stores the large result that comes with the changes, if there is one and the bridge does not have it yet.
+func (u *Uploader) sendResult(ctx context.Context, changes []task.Change) error {
+	file := task.FileOf(changes)
+	if file == nil || file.SHA256 == u.result {
+		return nil
+	}
+	if err := u.Port.PutResult(ctx, file); err != nil {
+		return err
+	}
+	u.result = file.SHA256
 	return nil
 }
 

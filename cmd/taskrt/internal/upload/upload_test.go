@@ -16,6 +16,7 @@ import (
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/journal"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/question"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/report"
+	"github.com/mcptask/mcptask/cmd/taskrt/internal/result"
 	"github.com/mcptask/mcptask/cmd/taskrt/internal/task"
 )
 
@@ -52,7 +53,7 @@ func TestPodWithoutRight(t *testing.T) {
 		port := fakeport.New(t)
 		u := start(t, client(t, port))
 		port.Refuse(func(report.Report) (int, string) { return status, "the token is of another Pod" })
-		err := u.Task.Finish(t.Context(), finished)
+		err := u.Task.Finish(t.Context(), finished, nil)
 		if err == nil || !strings.Contains(err.Error(), "the bridge refuses this Pod's report: the token is of another Pod") || port.Tries() < 2 {
 			t.Errorf("%d: %v after %d tries", status, err, port.Tries())
 		}
@@ -70,7 +71,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 			}
 			return 0, ""
 		})
-		if err := u.Task.Finish(t.Context(), finished); err != nil {
+		if err := u.Task.Finish(t.Context(), finished, nil); err != nil {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
@@ -82,6 +83,11 @@ type silent struct{}
 func (silent) Put(ctx context.Context, _ []byte) (int64, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
+}
+
+func (silent) PutResult(ctx context.Context, _ *result.File) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (silent) Answers(ctx context.Context, _ int) (*report.Answers, error) {
@@ -104,7 +110,7 @@ func TestFlushHoldsNothingBack(t *testing.T) {
 	port := fakeport.New(t)
 	u := start(t, client(t, port))
 	u.Every = time.Hour
-	if err := u.Task.Finish(t.Context(), finished); err != nil {
+	if err := u.Task.Finish(t.Context(), finished, nil); err != nil {
 		t.Fatal(err)
 	}
 	u.Task.SetStateName("end")
