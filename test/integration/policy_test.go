@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
@@ -76,7 +78,7 @@ func newGuardedNamespace(t *testing.T, apis ...string) string {
 // renderPolicies renders the chart's policies and their bindings.
 func renderPolicies(t *testing.T, apis []string) []client.Object {
 	t.Helper()
-	return renderChart(t, []string{"templates/policy-status.yaml", "templates/policy-authorship.yaml"},
+	return renderChart(t, []string{"templates/policy-status.yaml", "templates/policy-authorship.yaml", "templates/policy-results.yaml"},
 		"--set", "admissionPolicy.exemptGroups={"+restorers+"}", "--api-versions", strings.Join(apis, ","))
 }
 
@@ -137,6 +139,7 @@ func grantAll(t *testing.T, namespace string) {
 	meta := metav1.ObjectMeta{Name: "everything-with-tasks", Namespace: namespace}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
 	}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}}
 	for _, user := range []string{controllerUser, bridgeUser, alice} {
@@ -175,6 +178,9 @@ func awaitPolicies(t *testing.T, namespace string) {
 		"the policy for the status of tasks":     func() error { return patchStatus(ctx, person, task, `{"message":"probe"}`) },
 		"the policy for the status of tools":     func() error { return patchStatus(ctx, person, tool, `{"toolName":"probe"}`) },
 		"the policy for the authorship of tasks": func() error { return person.Create(ctx, newTask(namespace), client.DryRunAll) },
+		"the policy for results": func() error {
+			return person.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}, Type: resultsecret.Type}, client.DryRunAll)
+		},
 	} {
 		eventually(t, what, func() error {
 			switch err := attempt(); {
