@@ -130,7 +130,7 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		}
 	}
 	if verdict.EndPod != nil {
-		if err := r.endPod(ctx, verdict.EndPod); err != nil {
+		if err := r.endPod(ctx, verdict.EndPod, restDeadline); err != nil {
 			return ctrl.Result{}, err
 		}
 	}

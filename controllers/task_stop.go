@@ -37,7 +37,7 @@ func (r *TaskReconciler) stop(ctx context.Context, task *v1alpha1.McpTask, seen 
 		}
 	}
 	for i := range seen.Pods {
-		if err := r.endPod(ctx, &seen.Pods[i]); err != nil {
+		if err := r.endPod(ctx, &seen.Pods[i], stopDeadline); err != nil {
 			return err
 		}
 	}
@@ -56,16 +56,20 @@ func (r *TaskReconciler) noMoreAttempts(ctx context.Context, job *batchv1.Job) e
 	return nil
 }
 
+// Deadlines of Pods that are to end, in seconds: that of a Pod whose work is stopped (decide tells it by that), and that of a Pod whose
+// work has ended and which what runs beside it keeps from ending.
+const stopDeadline, restDeadline = 1, 2
+
 // endPod lets the node end the Pod as if its time were up.
-func (r *TaskReconciler) endPod(ctx context.Context, pod *corev1.Pod) error {
+func (r *TaskReconciler) endPod(ctx context.Context, pod *corev1.Pod, deadline int64) error {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if d := pod.Spec.ActiveDeadlineSeconds; d != nil && *d <= 1 {
+	if d := pod.Spec.ActiveDeadlineSeconds; d != nil && *d <= deadline {
 		return nil
 	}
 	before := pod.DeepCopy()
-	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1)
+	pod.Spec.ActiveDeadlineSeconds = &deadline
 	if err := r.Patch(ctx, pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("ending the Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

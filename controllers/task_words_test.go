@@ -155,12 +155,12 @@ func TestWordsOfWhatKubernetesShows(t *testing.T) {
 			"the Pod was deleted, and with it whatever it could tell; the Job failed (BackoffLimitExceeded: Job has reached the specified backoff limit) (before that: the tool is running on node1)"},
 		{"pod-gone", 0, nil, "failed", "JobFailed", "the Job failed (BackoffLimitExceeded: Job has reached the specified backoff limit) and none of its Pods is left to tell more"},
 
-		{"node-not-ready", 0, nil, "working", "Running", "the node node2 is not ready since 2026-…: Kubelet stopped posting node status; whether the tool still runs there is not known"},
-		{"node-lost", 0, nil, "failed", "NodeLost", "the node node2 is not ready since 2026-…: Kubelet stopped posting node status; what became of the work in the Pod task-1 is not known"},
-		{"node-lost", 0, mayRetry, "working", "Retrying", "the node node2 is not ready since 2026-…; the Job may try again when the node is back or removed"},
-		{"node-lost", 0, cancel, "cancelled", "Cancelled", "cancelled by ann; the node node2 is not ready since 2026-…"},
-		{"node-lost", 0, nodeGone, "failed", "NodeLost", "its node is gone; what became of the work in the Pod task-1 is not known"},
-		{"node-lost-at-deadline", 0, nil, "failed", "NodeLost", "the node node2 is not ready since 2026-…; the Job's time limit of 20 s has passed"},
+		{"node-not-ready", 0, nil, "working", "Running", "the node node2 has not been ready since 2026-…: Kubelet stopped posting node status; whether the tool still runs there is not known"},
+		{"node-lost", 0, nil, "failed", "NodeLost", "the node node2 has not been ready since 2026-…: Kubelet stopped posting node status; what became of the work in the Pod task-1 is not known"},
+		{"node-lost", 0, mayRetry, "working", "Retrying", "the node node2 has not been ready since 2026-…; the Job may try again when the node is back or removed"},
+		{"node-lost", 0, cancel, "cancelled", "Cancelled", "cancelled by ann; the node node2 has not been ready since 2026-…"},
+		{"node-lost", 0, nodeGone, "failed", "NodeLost", "the node node2 is gone; what became of the work in the Pod task-1 is not known"},
+		{"node-lost-at-deadline", 0, nil, "failed", "NodeLost", "the node node2 has not been ready since 2026-…; the Job's time limit of 20 s has passed"},
 
 		{"mesh-runs-on", 0, nil, "working", "Finishing", "the tool has ended; the container mesh beside it still runs and is asked to end at 2026-…"},
 		{"mesh-runs-on", time.Minute, nil, "completed", "Succeeded", "the tool has returned its result; the container mesh beside it runs on and is asked to end"},

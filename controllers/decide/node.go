@@ -14,21 +14,28 @@ import (
 const graceSlack = 10 * time.Second
 
 // doubtful is the Pod that makes one doubt its node; nil where there is none. Either the Pod should have been gone for some time, or
-// it is called not ready while each of its containers is ready: that is how Kubernetes marks the Pods of a node that is silent.
+// it is called not ready while each of its containers is ready: that is how Kubernetes marks the Pods of a node that is silent. Of
+// several Pods the newest counts, or any that a Job waits for which has announced its end.
 func doubtful(in *Input) *corev1.Pod {
-	for i := range in.Pods {
-		if pod := &in.Pods[i]; !podEnded(pod) && pastGrace(in, pod) {
-			return pod
+	if announced(in.Job) {
+		for i := range in.Pods {
+			if pod := &in.Pods[i]; pastGrace(in, pod) {
+				return pod
+			}
 		}
 	}
-	if pod := in.Newest(); pod != nil && !podEnded(pod) && markedNotReady(pod) {
+	if pod := in.Newest(); pod != nil && !podEnded(pod) && (pastGrace(in, pod) || markedNotReady(pod)) {
 		return pod
 	}
 	return nil
 }
 
+func announced(job *batchv1.Job) bool {
+	return condition(job, batchv1.JobFailureTarget) != nil || condition(job, batchv1.JobSuccessCriteriaMet) != nil
+}
+
 func pastGrace(in *Input, pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && in.Now.Sub(pod.DeletionTimestamp.Time) > graceSlack
+	return !podEnded(pod) && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && in.Now.Sub(pod.DeletionTimestamp.Time) > graceSlack
 }
 
 func markedNotReady(pod *corev1.Pod) bool {
@@ -36,17 +43,17 @@ func markedNotReady(pod *corev1.Pod) bool {
 	return ready != nil && containers != nil && ready.Status == corev1.ConditionFalse && containers.Status == corev1.ConditionTrue
 }
 
-// nodeWords say what is wrong with the node that was looked at; "" where nothing is, or none was.
-func nodeWords(in *Input) string {
+// nodeWords say what is wrong with the Pod's node; "" where nothing is, or it was not looked at.
+func nodeWords(in *Input, pod *corev1.Pod) string {
 	switch {
 	case in.NodeGone:
-		return "its node is gone"
-	case in.Node == nil:
+		return fmt.Sprintf("the node %s is gone", pod.Spec.NodeName)
+	case in.Node == nil || in.Node.Name != pod.Spec.NodeName:
 		return ""
 	}
 	for _, c := range in.Node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return because(fmt.Sprintf("the node %s is not ready since %s", in.Node.Name, clock(c.LastTransitionTime.Time)), c.Message)
+			return because(fmt.Sprintf("the node %s has not been ready since %s", in.Node.Name, clock(c.LastTransitionTime.Time)), c.Message)
 		}
 	}
 	return ""
@@ -55,8 +62,12 @@ func nodeWords(in *Input) string {
 // nodeLost decides on a Pod that was to go, does not, and has a node that is not there: the Job hangs, and will for as long as the
 // node is away. Where the Job has attempts left the task waits for the next, which Kubernetes makes when it is sure that the first is over.
 func nodeLost(in *Input) *Verdict {
-	pod, words := doubtful(in), nodeWords(in)
-	if pod == nil || words == "" || !pastGrace(in, pod) {
+	pod := doubtful(in)
+	if pod == nil || !pastGrace(in, pod) {
+		return nil
+	}
+	words := nodeWords(in, pod)
+	if words == "" {
 		return nil
 	}
 	over := Expired(in) != nil
@@ -77,11 +88,10 @@ func nodeLost(in *Input) *Verdict {
 	if in.Task.Spec.Cancel != nil {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task) + "; " + words, Stop: true}
 	}
-	announced := condition(in.Job, batchv1.JobFailureTarget)
-	if announced == nil && condition(in.Job, batchv1.JobSuccessCriteriaMet) == nil && attemptsLeft(in) && !over {
+	if !announced(in.Job) && attemptsLeft(in) && !over {
 		return working(v1alpha1.ReasonRetrying, words+"; the Job may try again when the node is back or removed")
 	}
-	if announced != nil && announced.Reason == batchv1.JobReasonDeadlineExceeded {
+	if c := condition(in.Job, batchv1.JobFailureTarget); c != nil && c.Reason == batchv1.JobReasonDeadlineExceeded {
 		words += fmt.Sprintf("; the Job's time limit of %s has passed", seconds(in.Job.Spec.ActiveDeadlineSeconds))
 	}
 	v := failed(v1alpha1.ReasonNodeLost, words)

@@ -22,7 +22,7 @@ func startObstacle(in *Input) obstacle {
 	if pod.Spec.NodeName == "" {
 		return unscheduled(pod)
 	}
-	if words := nodeWords(in); words != "" {
+	if words := nodeWords(in, pod); words != "" {
 		return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, fmt.Sprintf("the Pod %s cannot start: %s", pod.Name, words)}
 	}
 	for _, s := range statuses(pod) {

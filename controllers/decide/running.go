@@ -30,9 +30,11 @@ func running(in *Input) *Verdict {
 	}
 	if leaving := leaving(pod); leaving != nil && s.State.Running != nil {
 		v = leaving
-		v.Recheck = max(pod.DeletionTimestamp.Add(graceSlack).Sub(in.Now), graceSlack)
+		if v.Recheck = pod.DeletionTimestamp.Add(graceSlack).Sub(in.Now) + time.Second; pastGrace(in, pod) {
+			v.Recheck = lookAgain
+		}
 	}
-	if words := nodeWords(in); words != "" {
+	if words := nodeWords(in, pod); words != "" {
 		v.Message = words + "; whether the tool still runs there is not known"
 	}
 	return v

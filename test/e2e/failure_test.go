@@ -22,7 +22,7 @@ import (
 
 func TestWorkThatCannotStartFailsWithTheCauseInWords(t *testing.T) {
 	cluster := connect(t)
-	namespace := withTools(t, cluster, "no-image", "no-node", "no-config")
+	namespace := withTools(t, cluster, "no-image", "no-node", "no-config", "no-volume")
 	agent := cluster.Agent(t, cluster.Replicas(t)[0], namespace, "agent", true)
 	for tool, want := range map[string]struct {
 		reason string
@@ -31,6 +31,7 @@ func TestWorkThatCannotStartFailsWithTheCauseInWords(t *testing.T) {
 		"no-image":  {v1alpha1.ReasonImagePullFailed, []string{"registry.invalid/nothing:1", "within 5s"}},
 		"no-node":   {v1alpha1.ReasonUnschedulable, []string{"fits no node", "selector"}},
 		"no-config": {v1alpha1.ReasonStartFailed, []string{`configmap "nothing" not found`}},
+		"no-volume": {v1alpha1.ReasonStartFailed, []string{`MountVolume.SetUp failed for volume "settings"`, `configmap "nothing" not found`}},
 	} {
 		t.Run(tool, func(t *testing.T) {
 			task := finish(t, agent, call(t, agent, tool, `{}`))
@@ -45,15 +46,20 @@ func TestWorkThatCannotStartFailsWithTheCauseInWords(t *testing.T) {
 			if got := stored(t, cluster, namespace, task.ID).Status.Reason; got != want.reason {
 				t.Errorf("reason %s, want %s", got, want.reason)
 			}
-			harness.Eventually(t, time.Minute, "the Job is gone", func(ctx context.Context) error {
-				err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: task.ID}, &batchv1.Job{})
-				if err == nil {
-					return fmt.Errorf("it is there")
-				}
-				return client.IgnoreNotFound(err)
-			})
+			awaitNoJob(t, cluster, namespace, task.ID)
 		})
 	}
+}
+
+func awaitNoJob(t *testing.T, cluster *harness.Cluster, namespace, name string) {
+	t.Helper()
+	harness.Eventually(t, time.Minute, "the Job is gone", func(ctx context.Context) error {
+		err := cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &batchv1.Job{})
+		if err == nil {
+			return fmt.Errorf("it is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 func TestJobDeletedByHandIsNotRunAgain(t *testing.T) {

@@ -372,7 +372,7 @@ func TestTaskFollowsItsJob(t *testing.T) {
 		if err := k8s.Delete(t.Context(), jobOf(task), client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
 			t.Fatal(err)
 		}
-		awaitDeadline(t, pod)
+		awaitDeadline(t, pod, 1)
 		play(t, pod, ended(143, "partial"))
 		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonJobDeleted)
 	})

@@ -57,7 +57,7 @@ var scenarios = map[string]scenario{
 		play: func(t *testing.T, task *v1alpha1.McpTask) {
 			pod := awaitRunning(t, task)
 			cancelTask(t, task)
-			awaitDeadline(t, pod)
+			awaitDeadline(t, pod, 1)
 			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 		},
 		reason: v1alpha1.ReasonCancelled,
@@ -78,7 +78,7 @@ var scenarios = map[string]scenario{
 		task: func(s *v1alpha1.McpTaskSpec) { s.TTL = lasting(8 * time.Second) },
 		play: func(t *testing.T, task *v1alpha1.McpTask) {
 			pod := awaitRunning(t, task)
-			awaitDeadline(t, pod)
+			awaitDeadline(t, pod, 1)
 			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 		},
 		reason: v1alpha1.ReasonExpired,
@@ -146,14 +146,14 @@ func awaitRunning(t *testing.T, task *v1alpha1.McpTask) *corev1.Pod {
 	return pod
 }
 
-func awaitDeadline(t *testing.T, pod *corev1.Pod) {
+func awaitDeadline(t *testing.T, pod *corev1.Pod, want int64) {
 	t.Helper()
 	eventually(t, "the Pod is asked to end", func() error {
 		if err := read(t, pod); err != nil {
 			return err
 		}
-		if pod.Spec.ActiveDeadlineSeconds == nil {
-			return fmt.Errorf("it has no deadline")
+		if d := pod.Spec.ActiveDeadlineSeconds; d == nil || *d != want {
+			return fmt.Errorf("its activeDeadlineSeconds is %v", d)
 		}
 		return nil
 	})

@@ -91,7 +91,7 @@ func TestTaskEndsAlthoughAContainerBesideItsWorkDoesNot(t *testing.T) {
 		pod := awaitPod(t, task)
 		play(t, pod, besideMesh(0))
 		awaitState(t, task, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded)
-		awaitDeadline(t, pod)
+		awaitDeadline(t, pod, 1)
 	})
 	t.Run("its work failed and may be tried again", func(t *testing.T) {
 		task := calledTool(t, func(s *v1alpha1.McpToolSpec) {
@@ -101,7 +101,7 @@ func TestTaskEndsAlthoughAContainerBesideItsWorkDoesNot(t *testing.T) {
 		})
 		pod := awaitPod(t, task)
 		play(t, pod, besideMesh(4))
-		awaitDeadline(t, pod)
+		awaitDeadline(t, pod, 2)
 		awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRetrying)
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: task.Name, Namespace: task.Namespace}}
 		if err := read(t, job); err != nil || *job.Spec.BackoffLimit != 2 {
@@ -123,7 +123,7 @@ func TestCancelEndsAJobThatIgnoresIt(t *testing.T) {
 	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(fmt.Sprintf(`{"spec":{"cancel":{"requested":true,"by":"ann","at":%q}}}`, time.Now().UTC().Format(time.RFC3339)))); err != nil {
 		t.Fatal(err)
 	}
-	awaitDeadline(t, pod)
+	awaitDeadline(t, pod, 1)
 	play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 	awaitState(t, task, v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled)
 	if task.Status.Result == nil || !strings.Contains(string(task.Status.Result.Inline.Raw), "partial") {
