@@ -85,8 +85,14 @@ func runControllerOn(t *testing.T, config *rest.Config, namespace string, change
 // eventually waits until the condition holds; it fails the test with what the condition last said.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
+	within(t, 30*time.Second, what, condition)
+}
+
+// within is eventually for what takes its time.
+func within(t *testing.T, limit time.Duration, what string, condition func() error) {
+	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, limit, true, func(context.Context) (bool, error) {
 		last = condition()
 		return last == nil, nil
 	})

@@ -30,7 +30,6 @@ import (
 // scenario is one life of a task.
 type scenario struct {
 	tool func(*v1alpha1.McpToolSpec)
-	task func(*v1alpha1.McpTaskSpec)
 	// play is what the node and people do, one after another, waiting for each other.
 	play func(*testing.T, *v1alpha1.McpTask)
 	// reason is how it ends when nothing goes wrong.
@@ -70,14 +69,16 @@ var scenarios = map[string]scenario{
 		reason: v1alpha1.ReasonCancelled,
 	},
 	"cannot start": {
-		tool:   func(s *v1alpha1.McpToolSpec) { s.StartDeadline = lasting(2 * time.Second) },
+		tool:   func(s *v1alpha1.McpToolSpec) { s.StartDeadline = lasting(6 * time.Second) },
 		play:   func(t *testing.T, task *v1alpha1.McpTask) { awaitPod(t, task) },
 		reason: v1alpha1.ReasonUnschedulable,
 	},
 	"expiring": {
-		task: func(s *v1alpha1.McpTaskSpec) { s.TTL = lasting(8 * time.Second) },
 		play: func(t *testing.T, task *v1alpha1.McpTask) {
 			pod := awaitRunning(t, task)
+			if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(`{"spec":{"ttl":"1s"}}`)); err != nil {
+				t.Fatal(err)
+			}
 			awaitDeadline(t, pod, 1)
 			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 		},
@@ -281,9 +282,6 @@ func (s scenario) live(t *testing.T, all ...faults) (ending, []string) {
 	t.Cleanup(replaced.Wait)
 	t.Cleanup(cancel)
 	task := callOf(tool, `{}`)
-	if s.task != nil {
-		s.task(&task.Spec)
-	}
 	create(t, task)
 	s.play(t, task)
 	awaitEnd(t, task)

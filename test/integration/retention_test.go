@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -110,4 +111,76 @@ func TestWhatLapsedWhileTheControllerWasAwayIsClearedAway(t *testing.T) {
 	if err := read(t, jobOf(stale)); !apierrors.IsNotFound(err) {
 		t.Errorf("it was given a Job: %v", err)
 	}
+}
+
+// finishedTasks are tasks of the tool that ended and expired an hour ago.
+func finishedTasks(t *testing.T, tool *v1alpha1.McpTool, count int) []*v1alpha1.McpTask {
+	t.Helper()
+	long := metav1.NewTime(time.Now().Add(-time.Hour))
+	tasks := make([]*v1alpha1.McpTask, count)
+	for i := range tasks {
+		task := callOf(tool, `{}`)
+		create(t, task)
+		before := task.DeepCopy()
+		task.Status = v1alpha1.McpTaskStatus{State: v1alpha1.TaskCompleted, Reason: v1alpha1.ReasonSucceeded, FinishedAt: &long, ExpiresAt: &long, LastUpdatedAt: &metav1.MicroTime{Time: long.Time}}
+		if err := k8s.Status().Patch(t.Context(), task, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		tasks[i] = task
+	}
+	return tasks
+}
+
+func TestManyTasksThatLapsedAtOnceGoAtAPace(t *testing.T) {
+	const count, perSecond, atOnce = 300, 20, 40
+	ns := newNamespace(t)
+	tool := readyTool(t, ns, nil)
+	finishedTasks(t, tool, count)
+	watcher, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := watcher.Watch(t.Context(), &v1alpha1.McpTaskList{}, client.InNamespace(ns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	began := time.Now()
+	startOperator(t, ns, faults{})
+	deadline := time.After(2 * time.Minute)
+	var gone []time.Duration
+	for len(gone) < count {
+		select {
+		case event := <-w.ResultChan():
+			if event.Type == watch.Deleted {
+				gone = append(gone, time.Since(began))
+			}
+		case <-deadline:
+			t.Fatalf("after %s %d of %d tasks are gone", time.Since(began), len(gone), count)
+		}
+	}
+	t.Logf("%d tasks went in %s", count, gone[count-1]-gone[0])
+	// At most the burst and the pace since its beginning; what the watch tells a little late came no sooner.
+	for i, at := range gone {
+		if allowed := atOnce + perSecond*at.Seconds(); float64(i+1) > allowed+1 {
+			t.Fatalf("%d were gone after %s: more than %.0f", i+1, at, allowed)
+		}
+	}
+}
+
+// A failed Job has no completionTime.
+func TestAFailedJobGoesToo(t *testing.T) {
+	ns := newNamespace(t)
+	startOperator(t, ns, faults{})
+	task := callOf(readyTool(t, ns, func(s *v1alpha1.McpToolSpec) { s.Retention = &v1alpha1.RetentionPolicy{Job: lasting(4 * time.Second)} }), `{}`)
+	create(t, task)
+	pod := awaitPod(t, task)
+	play(t, pod, ended(3, "no such host"))
+	awaitState(t, task, v1alpha1.TaskCompleted, v1alpha1.ReasonToolError)
+	job := jobOf(task)
+	if err := read(t, job); err != nil || job.Status.Failed != 1 || job.Status.CompletionTime != nil {
+		t.Errorf("%v, %+v", err, job.Status)
+	}
+	awaitGone(t, "the Job", job)
+	awaitGone(t, "the Pod", pod)
 }

@@ -1,0 +1,121 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
+)
+
+func TestATaskMadeWhileTheControllerIsAwayRunsWhenItReturns(t *testing.T) {
+	ns := newNamespace(t)
+	task := callOf(readyTool(t, ns, nil), `{}`)
+	create(t, task)
+	if err := read(t, task); err != nil || task.Status.State != "" {
+		t.Fatalf("%v, %+v", err, task.Status)
+	}
+	startOperator(t, ns, faults{})
+	play(t, awaitPod(t, task), ended(0, "done"))
+	awaitState(t, task, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded)
+}
+
+// reconcileErrors is how many times the reconciler of tasks has failed in this process.
+func reconcileErrors(t *testing.T) (count float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "controller_runtime_reconcile_errors_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "controller" && label.GetValue() == "mcptask" {
+					count += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return count
+}
+
+// awaitNamespaceGone waits until all of a namespace is deleted, which takes several rounds.
+func awaitNamespaceGone(t *testing.T, namespace *corev1.Namespace) {
+	t.Helper()
+	within(t, 2*time.Minute, "the namespace is deleted", func() error {
+		err := read(t, namespace)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fmt.Errorf("%+v", namespace.Status)
+	})
+}
+
+func TestANamespaceThatTerminatesTakesItsTasksWithoutAnError(t *testing.T) {
+	ns := newNamespace(t)
+	startOperator(t, ns, faults{})
+	tool := readyTool(t, ns, nil)
+	unchecked := newTool(ns, "unchecked")
+	create(t, unchecked)
+	running, finished, queued := callOf(tool, `{}`), callOf(tool, `{}`), callOf(unchecked, `{}`)
+	for _, task := range []*v1alpha1.McpTask{running, finished, queued} {
+		create(t, task)
+	}
+	awaitRunning(t, running)
+	play(t, awaitPod(t, finished), ended(0, "done"))
+	awaitState(t, finished, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded)
+	before := reconcileErrors(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	if err := k8s.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	awaitNamespaceGone(t, namespace)
+	if failed := reconcileErrors(t) - before; failed > 0 {
+		t.Errorf("%v errors", failed)
+	}
+}
+
+// Somebody's finalizer keeps the namespace, and with it a task that has no Job yet.
+func TestATaskThatIsBeingDeletedGetsNoJob(t *testing.T) {
+	ns := newNamespace(t)
+	tool := readyTool(t, ns, nil)
+	task := callOf(tool, `{}`)
+	task.Finalizers = []string{"example.test/held"}
+	create(t, task)
+	release := func() {
+		if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(`{"metadata":{"finalizers":null}}`)); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	if err := k8s.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the task is to be deleted", func() error {
+		if err := read(t, task); err != nil || task.DeletionTimestamp == nil {
+			return fmt.Errorf("not yet: %v", err)
+		}
+		return nil
+	})
+	before := reconcileErrors(t)
+	o := startOperator(t, ns, faults{})
+	release()
+	awaitNamespaceGone(t, namespace)
+	if failed := reconcileErrors(t) - before; failed > 0 || len(o.written()) > 0 {
+		t.Errorf("%v errors, writes %v", failed, o.written())
+	}
+}
