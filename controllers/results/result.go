@@ -34,14 +34,15 @@ type textContent struct {
 // Build makes the result of a task from the end of its work, the log of it and the container's termination message. It has at most
 // limit bytes.
 func Build(source v1alpha1.ResultSource, out *decide.Output, log Log, message string, limit int) *fit.Kept {
-	b := builder{limit: limit, size: log.Size, hash: log.SHA256, cut: log.Size > int64(len(log.Tail))}
-	if source == v1alpha1.ResultSourceFile {
-		b.size, b.hash, b.cut = int64(len(message)), "", false
+	b := builder{limit: limit, text: log.Tail, size: log.Size, hash: log.SHA256, cut: log.Size > int64(len(log.Tail))}
+	if len(log.Tail) == 0 || source == v1alpha1.ResultSourceFile && out.Succeeded {
+		b = builder{limit: limit, text: []byte(message), size: int64(len(message))}
 	}
-	if !out.Succeeded {
-		b.failure(out, log, message)
-	} else {
-		b.success(source, log, message)
+	switch {
+	case !out.Succeeded:
+		b.failure(out)
+	case source != v1alpha1.ResultSourceLog:
+		b.structure()
 	}
 	return b.result()
 }
@@ -59,16 +60,9 @@ type builder struct {
 	cut        bool
 }
 
-func (b *builder) success(source v1alpha1.ResultSource, log Log, message string) {
-	output := log.Tail
-	if source == v1alpha1.ResultSourceFile || len(output) == 0 {
-		output = []byte(message)
-	}
-	b.text = output
-	if source == v1alpha1.ResultSourceLog {
-		return
-	}
-	before, object, after := lastObject(output)
+// structure takes the last line that is a JSON object out of the text.
+func (b *builder) structure() {
+	before, object, after := lastObject(b.text)
 	if object == nil {
 		return
 	}
@@ -77,26 +71,24 @@ func (b *builder) success(source v1alpha1.ResultSource, log Log, message string)
 		b.text, b.cut = append(before, after...), true
 		return
 	}
-	// A larger one is stored as it is, not as the API server understands it.
-	if err := toolschema.CheckNumbers(object); len(object) <= fit.MaxInline && err != nil {
-		b.head = fmt.Sprintf("The tool's structured result is shown as text: %v.", err)
-		return
+	if len(object) <= fit.MaxInline { // a larger one is stored as it is, not as the API server understands it
+		if err := toolschema.CheckNumbers(object); err != nil {
+			b.head = fmt.Sprintf("The tool's structured result is shown as text: %v.", err)
+			return
+		}
 	}
-	b.structured = object
+	b.structured = bytes.ToValidUTF8(object, []byte("\uFFFD"))
 	b.text = append(before[:len(before):len(before)], after...)
 }
 
-func (b *builder) failure(out *decide.Output, log Log, message string) {
+// failure says how the tool failed.
+func (b *builder) failure(out *decide.Output) {
 	b.isError = true
 	b.head = fmt.Sprintf("The tool ended with exit code %d.", out.ExitCode)
 	if out.Cause != "" {
 		b.head = strings.ToUpper(out.Cause[:1]) + out.Cause[1:] + fmt.Sprintf(" (exit code %d).", out.ExitCode)
 	}
 	b.meta = map[string]any{MetaExitCode: out.ExitCode}
-	b.text = log.Tail
-	if len(b.text) == 0 {
-		b.text = []byte(message)
-	}
 }
 
 // result renders the parts within the limit.

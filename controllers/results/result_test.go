@@ -73,6 +73,7 @@ func TestResultOfSuccess(t *testing.T) {
 		"no log, then a message": {v1alpha1.ResultSourceAuto, "", "done", "done", ""},
 		"number out of range":    {v1alpha1.ResultSourceAuto, "{\"x\":1e400}\n", "", "The tool's structured result is shown as text: /x: this number cannot be kept exactly; use a string.|{\"x\":1e400}", ""},
 		"nothing":                {v1alpha1.ResultSourceAuto, "", "", "", ""},
+		"object, invalid UTF-8":  {v1alpha1.ResultSourceAuto, "{\"a\":\"\xff\"}\n", "", "", "{\"a\":\"\uFFFD\"}"},
 		"invalid UTF-8":          {v1alpha1.ResultSourceAuto, "a\xff\xfeb\n", "", "a\uFFFDb", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,11 +48,11 @@ func storedResult(t *testing.T, task *v1alpha1.McpTask) []byte {
 }
 
 func TestLargeResultIsStoredInSecretsBeforeTheTaskEnds(t *testing.T) {
-	task := calledTool(t, func(s *v1alpha1.McpToolSpec) { s.Result.MaxBytes = 700_000 })
+	task := calledTool(t, func(s *v1alpha1.McpToolSpec) { s.Result.MaxBytes = 900_000 })
 	pod := awaitPod(t, task)
 	message := strings.Repeat("0123456789\n", 60_000)
 	// An operator before this one stored the result, and ended before it could say so.
-	kept := results.Build(v1alpha1.ResultSourceAuto, &decide.Output{Succeeded: true}, results.Log{}, message, 700_000)
+	kept := results.Build(v1alpha1.ResultSourceAuto, &decide.Output{Succeeded: true}, results.Log{}, message, 900_000)
 	if err := resultsecret.Write(t.Context(), task, resultsecret.Hash(kept.Raw), int64(len(kept.Raw)), bytes.NewReader(kept.Raw),
 		func(ctx context.Context, part *corev1.Secret) error { return k8s.Create(ctx, part) }); err != nil {
 		t.Fatal(err)
