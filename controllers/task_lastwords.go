@@ -79,7 +79,7 @@ func (r *TaskReconciler) lastWords(ctx context.Context, out *decide.Output) (*ru
 		ctx, cancel := context.WithTimeout(ctx, errorLogTimeout)
 		defer cancel()
 		var err error
-		if log, err = results.ReadLog(ctx, r.Kubernetes, out.Pod, out.Container, results.SmallTail, nil); err != nil {
+		if log, err = results.ReadLog(ctx, r.Kubernetes, out.Pod, out.Container, results.SmallTail, func(bool) error { return nil }); err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("the task ends without its log", "cause", err.Error())
 		}
 	}

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 const (
 	// awaitLog is how long after the end of the work its log may be out of reach before the task ends without it.
 	awaitLog = time.Minute
-	// logTimeout bounds one try to read a log: a node that answers no more must not hold up other tasks.
+	// logTimeout is how long a log that is being read may bring nothing: a node that answers no more must not hold up other tasks.
 	logTimeout = 30 * time.Second
 )
 
@@ -124,7 +123,7 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 	}
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(logTimeout, func() { cancel(errors.New("the node took too long")) })
+	timer := time.AfterFunc(logTimeout, func() { cancel(fmt.Errorf("nothing came for %s", logTimeout)) })
 	defer timer.Stop()
 	held := false
 	defer func() {
@@ -132,8 +131,9 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 			r.large.Release(1)
 		}
 	}()
-	large := func() error {
-		if held {
+	take := func(large bool) error {
+		timer.Reset(logTimeout)
+		if !large || held {
 			return nil
 		}
 		timer.Stop() // the node is not to blame for this wait
@@ -144,7 +144,7 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 		timer.Reset(logTimeout)
 		return nil
 	}
-	log, err := results.ReadLog(reading, r.Kubernetes, pod, container, keep, large)
+	log, err := results.ReadLog(reading, r.Kubernetes, pod, container, keep, take)
 	timer.Stop()
 	if err == nil {
 		return use(log)

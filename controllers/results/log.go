@@ -25,15 +25,15 @@ type Log struct {
 	SHA256 string
 }
 
-// ReadLog reads the log of a container that has ended, and keeps so many bytes of its end. Before it takes much memory it calls
-// large, which may wait until there is room.
-func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, keep int, large func() error) (Log, error) {
+// ReadLog reads the log of a container that has ended, and keeps so many bytes of its end. It calls take with each piece that has come; large
+// says that much memory is needed from then on, and take may wait until there is room.
+func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string, keep int, take func(large bool) error) (Log, error) {
 	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).Stream(ctx)
 	if err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
 	defer stream.Close()
-	t := newTail(keep, large)
+	t := newTail(keep, take)
 	if _, err := io.Copy(t, stream); err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
@@ -42,18 +42,18 @@ func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 
 // Tail is a writer that keeps the end of what is written to it.
 type Tail struct {
-	keep  int
-	large func() error // asked once before much memory is taken; nil is no question
-	size  int64
-	sum   hash.Hash
-	buf   []byte
+	keep int
+	take func(large bool) error // asked before each piece is taken, and whether it takes much memory
+	size int64
+	sum  hash.Hash
+	buf  []byte
 }
 
 // NewTail is a Tail that keeps so many bytes.
-func NewTail(keep int) *Tail { return newTail(keep, nil) }
+func NewTail(keep int) *Tail { return newTail(keep, func(bool) error { return nil }) }
 
-func newTail(keep int, large func() error) *Tail {
-	return &Tail{keep: keep, large: large, sum: sha256.New()}
+func newTail(keep int, take func(large bool) error) *Tail {
+	return &Tail{keep: keep, take: take, sum: sha256.New()}
 }
 
 // Write implements io.Writer.
@@ -61,12 +61,11 @@ func (t *Tail) Write(p []byte) (int, error) {
 	t.size += int64(len(p))
 	t.sum.Write(p)
 	most := t.keep + t.keep/4
-	if len(t.buf)+len(p) > SmallTail && cap(t.buf) < most {
-		if t.large != nil {
-			if err := t.large(); err != nil {
-				return 0, err
-			}
-		}
+	large := len(t.buf)+len(p) > SmallTail && cap(t.buf) < most
+	if err := t.take(large); err != nil {
+		return 0, err
+	}
+	if large {
 		t.buf = append(make([]byte, 0, most), t.buf...)
 	}
 	for rest := p; len(rest) > 0; {

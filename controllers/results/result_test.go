@@ -165,7 +165,12 @@ func TestResultFillsTheRoomThatItsToolGivesIt(t *testing.T) {
 
 func TestTheEndOfALogTakesLittleMemory(t *testing.T) {
 	asked := 0
-	w := newTail(1<<20, func() error { asked++; return nil })
+	w := newTail(1<<20, func(large bool) error {
+		if large {
+			asked++
+		}
+		return nil
+	})
 	for range 50 << 5 {
 		if _, err := w.Write(bytes.Repeat([]byte("z"), 32<<10)); err != nil {
 			t.Fatal(err)
@@ -174,11 +179,16 @@ func TestTheEndOfALogTakesLittleMemory(t *testing.T) {
 	if log := w.Log(); asked != 1 || cap(w.buf) > 1<<20+1<<18 || log.Size != 50<<20 || len(log.Tail) != 1<<20 {
 		t.Errorf("asked %d times for %d bytes; kept %d of %d", asked, cap(w.buf), len(log.Tail), log.Size)
 	}
-	small := newTail(1<<20, func() error { t.Error("a small log asks for room"); return nil })
+	small := newTail(1<<20, func(large bool) error {
+		if large {
+			t.Error("a small log asks for room")
+		}
+		return nil
+	})
 	if _, err := small.Write(make([]byte, SmallTail)); err != nil {
 		t.Error(err)
 	}
-	full := newTail(1<<20, func() error { return io.ErrNoProgress })
+	full := newTail(1<<20, func(bool) error { return io.ErrNoProgress })
 	if _, err := full.Write(make([]byte, SmallTail+1)); err != io.ErrNoProgress {
 		t.Errorf("without room: %v", err)
 	}
