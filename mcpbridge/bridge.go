@@ -9,10 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/endpoint"
 	"github.com/mcptask/mcptask/mcpbridge/runtimeport"
@@ -80,13 +79,18 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 	}
 	clientset, err := kubernetes.NewForConfigAndClient(config, httpClient)
 	if err != nil {
-		return nil, fmt.Errorf("client for TokenReviews: %w", err)
+		return nil, fmt.Errorf("client for reviews of tokens and rights: %w", err)
 	}
 	reviews := reviewer{clientset}
+	sources, issuers, err := newSources(reviews, options)
+	if err != nil {
+		return nil, err
+	}
 	keys, err := seal.LoadKeys(options.KeysFolder)
 	if err != nil {
 		return nil, fmt.Errorf("--keys-folder: %w", err)
 	}
+	audits := audit.New(options.auditLog(), registry)
 	api := tasks.Client{Client: direct}
 	mcp := endpoint.New(endpoint.Config{
 		PublicURL: options.PublicURL, DefaultNamespace: options.DefaultNamespace, Namespaces: options.Namespaces,
@@ -96,7 +100,8 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 		TolerateMissingName: options.TolerateMissingName,
 		Keys:                keys,
 		Server:              wire.ServerInfo{Name: userAgent, Version: options.Version},
-		Authenticator:       newAuthenticator(reviews, options), Store: store, API: api, Secrets: api, Log: options.Log, Metrics: metrics,
+		Authenticator:       sources, AuthorizationServers: issuers, Scopes: options.RequiredScopes,
+		Access: newAccess(reviews, options), Audit: audits, Store: store, API: api, Secrets: api, Log: options.Log, Metrics: metrics,
 	})
 	return &Bridge{
 		options: options, registry: registry, metrics: metrics, store: store, cache: watched,
@@ -110,7 +115,7 @@ func New(config *rest.Config, options Options) (*Bridge, error) {
 				}
 				return 0
 			},
-			Log: options.Log, Registry: registry,
+			Log: options.Log, Audit: audits, Registry: registry,
 		}),
 	}, nil
 }
@@ -188,26 +193,4 @@ func handler[T client.Object](b *Bridge, observe, forget func(T)) toolscache.Res
 			}
 		},
 	}
-}
-
-func newAuthenticator(reviews auth.Reviewer, options Options) auth.Authenticator {
-	var sources auth.FirstOf
-	if options.TokenReview {
-		sources = append(sources, auth.NewTokenReview(reviews))
-	}
-	if options.AllowAnonymous {
-		sources = append(sources, auth.Anonymous{})
-	}
-	return sources
-}
-
-// reviewTimeout bounds how long a caller waits to be identified.
-const reviewTimeout = 5 * time.Second
-
-type reviewer struct{ clientset kubernetes.Interface }
-
-func (r reviewer) Review(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
-	defer cancel()
-	return r.clientset.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
 }

@@ -28,6 +28,14 @@ type Options struct {
 	AllowedHosts []string
 	// TokenReview identifies callers by Kubernetes tokens, AllowAnonymous takes those without any for one and the same.
 	TokenReview, AllowAnonymous bool
+	// IssuersFile lists OpenID Connect issuers whose access tokens identify callers, and RequiredScopes are what these
+	// tokens must have been granted.
+	IssuersFile    string
+	RequiredScopes []string
+	// APIKeysFolder holds descriptions of API keys, one a file.
+	APIKeysFolder string
+	// Authorization says who may call a tool: AuthorizationRBAC or AuthorizationNone.
+	Authorization string
 	// MaxBodyBytes bounds the body of a request, MaxWaitingCalls the calls that wait for their results at one time.
 	MaxBodyBytes, MaxWaitingCalls int64
 	// Limits bound what a caller, a tool and a namespace may use.
@@ -41,24 +49,49 @@ type Options struct {
 	TolerateMissingName bool
 	// Version of the bridge, as it introduces itself.
 	Version string
-	// Log is where the bridge writes.
-	Log *slog.Logger
+	// Log is where the bridge writes, and Audit where it writes who did what; the same when nil.
+	Log, Audit *slog.Logger
+}
+
+// Who may call a tool: those who have the verb call on it in the cluster's RBAC, or all callers that were identified.
+const (
+	AuthorizationRBAC = "RBAC"
+	AuthorizationNone = "None"
+)
+
+func (o *Options) auditLog() *slog.Logger {
+	if o.Audit != nil {
+		return o.Audit
+	}
+	return o.Log
 }
 
 // Validate says what is missing or wrong, naming the flag.
 func (o *Options) Validate() error {
 	var faults []error
-	if !o.TokenReview && !o.AllowAnonymous {
+	if !o.TokenReview && !o.AllowAnonymous && o.IssuersFile == "" && o.APIKeysFolder == "" {
 		faults = append(faults, errors.New("no source of identities is configured: set --token-review to identify callers by Kubernetes tokens, "+
+			"--issuers-file by access tokens of OpenID Connect issuers, --api-keys-folder by API keys, "+
 			"or --allow-anonymous to let every caller see every other's tasks"))
+	}
+	if o.Authorization != AuthorizationRBAC && o.Authorization != AuthorizationNone {
+		faults = append(faults, fmt.Errorf("--authorization must be %s or %s", AuthorizationRBAC, AuthorizationNone))
+	}
+	for _, scope := range o.RequiredScopes {
+		if strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) { // RFC 6749, 3.3
+			faults = append(faults, fmt.Errorf("--required-scopes: %q is not a scope", scope))
+		}
+	}
+	if len(o.RequiredScopes) > 0 && o.IssuersFile == "" {
+		faults = append(faults, errors.New("--required-scopes needs --issuers-file: other credentials have no scopes"))
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	if o.PublicURL != "" {
-		if u, err := url.Parse(o.PublicURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			faults = append(faults, fmt.Errorf("--public-url %q is not an http or https URL", o.PublicURL))
+		if u, err := url.Parse(o.PublicURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || strings.Contains(o.PublicURL, `"`) {
+			faults = append(faults, fmt.Errorf("--public-url %q is not an http or https URL without query and fragment", o.PublicURL))
 		}
-	} else if o.TokenReview {
-		faults = append(faults, errors.New("--token-review needs --public-url: tokens must be made for the audience PUBLIC-URL/mcp/NAMESPACE"))
+	} else if o.TokenReview || o.IssuersFile != "" {
+		faults = append(faults, errors.New("--token-review and --issuers-file need --public-url: tokens must be made for the audience PUBLIC-URL/mcp/NAMESPACE"))
 	}
 	for _, namespace := range append(slices.Clone(o.Namespaces), o.DefaultNamespace) {
 		if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {

@@ -20,6 +20,11 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 	}{
 		"no source of identities":          {func(o *Options) { o.AllowAnonymous = false }, "--token-review"},
 		"tokens without an audience":       {func(o *Options) { o.TokenReview = true }, "--public-url"},
+		"no such authorization":            {func(o *Options) { o.Authorization = "" }, "--authorization"},
+		"issuers without an audience":      {func(o *Options) { o.IssuersFile = "issuers.yaml" }, "--public-url"},
+		"scopes without an issuer":         {func(o *Options) { o.RequiredScopes = []string{"call"} }, "--required-scopes"},
+		"what is no scope":                 {func(o *Options) { o.RequiredScopes = []string{`a"b`} }, "--required-scopes"},
+		"a URL with a query":               {func(o *Options) { o.PublicURL = "https://mcp.example.com?x=1" }, "--public-url"},
 		"a URL without a scheme":           {func(o *Options) { o.PublicURL = "mcp.example.com" }, "--public-url"},
 		"a URL of another scheme":          {func(o *Options) { o.PublicURL = "ftp://mcp.example.com" }, "--public-url"},
 		"a namespace that cannot be":       {func(o *Options) { o.Namespaces = []string{"a/b"} }, `"a/b"`},
@@ -38,7 +43,7 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(folder, "1"), bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			options := Options{AllowAnonymous: true, MaxBodyBytes: 1, MaxWaitingCalls: 1, MaxStreamsPerCaller: 1, MaxStreams: 1, Limits: limits.Default(), KeysFolder: folder, Log: slog.New(slog.DiscardHandler)}
+			options := Options{AllowAnonymous: true, Authorization: AuthorizationRBAC, MaxBodyBytes: 1, MaxWaitingCalls: 1, MaxStreamsPerCaller: 1, MaxStreams: 1, Limits: limits.Default(), KeysFolder: folder, Log: slog.New(slog.DiscardHandler)}
 			tc.change(&options)
 			err := options.Validate()
 			if tc.want == "" {

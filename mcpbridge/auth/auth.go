@@ -4,6 +4,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -15,16 +16,21 @@ import (
 // Principal is a caller that was identified.
 type Principal struct {
 	v1alpha1.Identity
-	// Groups of the caller, as the source of the identity knows them.
+	// User and Groups are the caller's names in the cluster's RBAC. A caller without a user name may call nothing.
+	User   string
 	Groups []string
 	// PodUID is the Pod that the token is bound to, where there is one.
 	PodUID types.UID
 }
 
-// String names the principal for logs and for spec.cancel.by.
+// String names the principal for logs, spec.cancel.by and answeredBy. After a URL comes a # (an issuer has no fragment:
+// OpenID Connect Discovery 1.0, 4.1), so that no two callers have one name.
 func (p Principal) String() string {
-	if p.Subject == "" {
+	switch {
+	case p.Subject == "":
 		return "unidentified"
+	case strings.Contains(p.Issuer, "://"):
+		return p.Issuer + "#" + p.Subject
 	}
 	return p.Issuer + ":" + p.Subject
 }
@@ -34,8 +40,14 @@ func (p Principal) Owns(task *v1alpha1.McpTask) bool {
 	return task.Spec.Owner != nil && *task.Spec.Owner == p.Identity
 }
 
-// anonymous is the issuer of the one caller that all without credentials are.
-const anonymous = "anonymous"
+const (
+	// anonymous is the issuer of the one caller that all without credentials are.
+	anonymous = "anonymous"
+	// AnonymousUser is the name of that caller in the cluster's RBAC.
+	AnonymousUser = "mcptask:anonymous"
+	// MaxSubject is the longest name of a caller, in bytes: what an McpTask can hold.
+	MaxSubject = 512
+)
 
 // Anonymous says that the caller cannot be told from others.
 func (p Principal) Anonymous() bool { return p.Issuer == anonymous }
@@ -44,6 +56,8 @@ func (p Principal) Anonymous() bool { return p.Issuer == anonymous }
 type Request struct {
 	// Header of the HTTP request.
 	Header http.Header
+	// Namespace whose endpoint is called.
+	Namespace string
 	// Audiences for which a token may have been made: the URLs of the endpoint that is called.
 	Audiences []string
 }
@@ -51,7 +65,8 @@ type Request struct {
 // Authenticator is a source of identities.
 type Authenticator interface {
 	// Authenticate finds the caller. The error is ErrNoCredentials when the request has none for this source,
-	// ErrRefused when it has some that are not good, and ErrUnavailable when they cannot be checked now.
+	// ErrRefused when it has some that are not good, ErrScope when they are good for less than this server asks for, and
+	// ErrUnavailable when they cannot be checked now. It never holds the credentials, nor anything that is read from them.
 	Authenticate(ctx context.Context, r Request) (Principal, error)
 }
 
@@ -60,39 +75,25 @@ var (
 	ErrNoCredentials = errors.New("the request carries no credentials")
 	// ErrRefused means that what the request carries identifies nobody here.
 	ErrRefused = errors.New("the credentials are not accepted")
+	// ErrScope means that the token was not given the scopes that this server asks for (RFC 6750, 3.1).
+	ErrScope = errors.New("the token lacks a scope")
 	// ErrUnavailable means that the source of the identity does not answer.
 	ErrUnavailable = errors.New("the credentials cannot be checked at the moment")
 )
 
-// FirstOf asks the sources in order, until one finds credentials of its own kind.
-type FirstOf []Authenticator
+// Refused is ErrRefused with the reason, for the audit log. The reason is a fixed text.
+func Refused(why string) error { return fmt.Errorf("%w: %s", ErrRefused, why) }
 
-// Authenticate implements Authenticator.
-func (sources FirstOf) Authenticate(ctx context.Context, r Request) (Principal, error) {
-	for _, source := range sources {
-		principal, err := source.Authenticate(ctx, r)
-		if !errors.Is(err, ErrNoCredentials) {
-			return principal, err
-		}
+// Bearer is the token of the Authorization header (RFC 6750, 2.1). A request with more than one such header has none.
+func Bearer(header http.Header) (string, bool) {
+	values := header.Values("Authorization")
+	if len(values) != 1 {
+		return "", false
 	}
-	return Principal{}, ErrNoCredentials
-}
-
-// Anonymous takes every caller without credentials for one and the same: all share one another's tasks. A caller
-// who does carry credentials is refused rather than stripped of its name.
-type Anonymous struct{}
-
-// Authenticate implements Authenticator.
-func (Anonymous) Authenticate(_ context.Context, r Request) (Principal, error) {
-	if r.Header.Get("Authorization") != "" {
-		return Principal{}, ErrRefused
-	}
-	return Principal{Identity: v1alpha1.Identity{Issuer: anonymous, Subject: anonymous}}, nil
-}
-
-// bearer is the token of the Authorization header (RFC 6750, 2.1).
-func bearer(header http.Header) (string, bool) {
-	scheme, token, ok := strings.Cut(header.Get("Authorization"), " ")
+	scheme, token, ok := strings.Cut(values[0], " ")
 	token = strings.TrimSpace(token)
-	return token, ok && strings.EqualFold(scheme, "Bearer") && token != ""
+	return token, ok && strings.EqualFold(scheme, "Bearer") && token != "" && len(token) <= maxTokenBytes
 }
+
+// maxTokenBytes is longer than any token.
+const maxTokenBytes = 16 << 10

@@ -3,8 +3,13 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -17,11 +22,13 @@ import (
 type reviews struct {
 	known map[string]authenticationv1.TokenReviewStatus
 	err   error
-	asked int
+	takes time.Duration
+	asked atomic.Int64
 }
 
 func (r *reviews) Review(_ context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
-	r.asked++
+	r.asked.Add(1)
+	time.Sleep(r.takes)
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -62,7 +69,7 @@ func TestTokenReviewIdentifiesByTokensForTheEndpoint(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Errorf("%q: got %v, want %v", authorization, err, want)
 		}
-		if err == nil && (principal.String() != "kubernetes:alice" || principal.Groups[0] != "g") {
+		if err == nil && (principal.String() != "kubernetes:alice" || principal.User != "alice" || principal.Groups[0] != "g") {
 			t.Errorf("%q: got %+v", authorization, principal)
 		}
 	}
@@ -91,8 +98,8 @@ func TestReviewsAreRemembered(t *testing.T) {
 		_, _ = source.Authenticate(t.Context(), request("Bearer good"))
 		_, _ = source.Authenticate(t.Context(), request("Bearer none"))
 	}
-	if server.asked != 2 {
-		t.Errorf("%d reviews for two tokens", server.asked)
+	if n := server.asked.Load(); n != 2 {
+		t.Errorf("%d reviews for two tokens", n)
 	}
 	other := request("Bearer good")
 	other.Audiences = []string{"https://example.com/mcp/other"}
@@ -117,19 +124,51 @@ func TestAnOutageIsNoRefusal(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreNeverTakenForNone(t *testing.T) {
-	both := FirstOf{NewTokenReview(newReviews()), Anonymous{}}
-	for authorization, want := range map[string]string{"": "anonymous:anonymous", "Bearer good": "kubernetes:alice"} {
-		if principal, err := both.Authenticate(t.Context(), request(authorization)); err != nil || principal.String() != want {
-			t.Errorf("%q: got %s, %v", authorization, principal, err)
+// Bad tokens, of which anybody can make as many as they like, neither push good ones out nor all reach the API server.
+func TestNonsenseIsBounded(t *testing.T) {
+	server := newReviews()
+	source := NewTokenReview(server)
+	if _, err := source.Authenticate(t.Context(), request("Bearer good")); err != nil {
+		t.Fatal(err)
+	}
+	unavailable := 0
+	for i := range 2 * maxTokens {
+		if _, err := source.Authenticate(t.Context(), request(fmt.Sprint("Bearer nonsense-", i))); errors.Is(err, ErrUnavailable) {
+			unavailable++
 		}
 	}
-	for name, source := range map[string]Authenticator{"both": both, "anonymous": FirstOf{Anonymous{}}} {
-		if _, err := source.Authenticate(t.Context(), request("Bearer none")); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s: got %v", name, err)
-		}
+	if n := server.asked.Load(); n >= maxTokens || unavailable == 0 {
+		t.Errorf("%d reviews for %d bad tokens, %d not reviewed", n, 2*maxTokens, unavailable)
 	}
-	if _, err := (FirstOf{NewTokenReview(newReviews())}).Authenticate(t.Context(), request("")); !errors.Is(err, ErrNoCredentials) {
+	if _, err := source.Authenticate(t.Context(), request("Bearer good")); err != nil {
+		t.Errorf("a good token that was known: %v", err)
+	}
+}
+
+func TestOneReviewForManyRequestsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newReviews()
+		server.takes = time.Second
+		source := NewTokenReview(server)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if _, err := source.Authenticate(t.Context(), request("Bearer good")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := server.asked.Load(); n != 1 {
+			t.Errorf("%d reviews", n)
+		}
+	})
+}
+
+func TestErrorsOfTheClusterDoNotRepeatTheToken(t *testing.T) {
+	server := newReviews()
+	server.err = errors.New(`TokenReview "good" is invalid`)
+	if _, err := NewTokenReview(server).Authenticate(t.Context(), request("Bearer good")); !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "good") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
@@ -27,10 +29,11 @@ const (
 	acceptedFor = time.Minute
 	// refusedFor keeps a bad token from becoming a request to the API server each time.
 	refusedFor = 5 * time.Second
-	// maxTokens bounds the memory of what was reviewed.
+	// maxTokens bounds the memory of what was reviewed, of good tokens and of bad ones: neither pushes the others out.
 	maxTokens = 4096
-	// maxTokenBytes is longer than any token of a cluster.
-	maxTokenBytes = 16 << 10
+	// reviewRate and reviewBurst bound the reviews of tokens that are not remembered, a second: nonsense that anybody may
+	// send must not become the API server's load.
+	reviewRate, reviewBurst = 50, 200
 )
 
 // The right to create TokenReviews tells the bridge who its callers are, and gives it nothing else.
@@ -45,12 +48,17 @@ type Reviewer interface {
 // TokenReview identifies callers by Kubernetes tokens made for the audience of the endpoint.
 type TokenReview struct {
 	reviewer Reviewer
-	reviewed *cache.LRUExpireCache // sha256 of audiences and token → Principal, or an error
+	limiter  *rate.Limiter
+	flight   singleflight.Group
+	// Both by the sha256 of audiences and token.
+	accepted *cache.LRUExpireCache // → Principal
+	refused  *cache.LRUExpireCache // → nothing
 }
 
 // NewTokenReview makes a source of identities that asks the API server.
 func NewTokenReview(reviewer Reviewer) *TokenReview {
-	return &TokenReview{reviewer: reviewer, reviewed: cache.NewLRUExpireCache(maxTokens)}
+	return &TokenReview{reviewer: reviewer, limiter: rate.NewLimiter(reviewRate, reviewBurst),
+		accepted: cache.NewLRUExpireCache(maxTokens), refused: cache.NewLRUExpireCache(maxTokens)}
 }
 
 // Authenticate implements Authenticator.
@@ -58,36 +66,59 @@ func (t *TokenReview) Authenticate(ctx context.Context, r Request) (Principal, e
 	if r.Header.Get("Authorization") == "" {
 		return Principal{}, ErrNoCredentials
 	}
-	token, ok := bearer(r.Header)
-	if !ok || len(token) > maxTokenBytes {
+	token, ok := Bearer(r.Header)
+	if !ok {
 		return Principal{}, ErrRefused
 	}
 	key := sha256.Sum256([]byte(strings.Join(r.Audiences, "\x00") + "\x00\x00" + token))
-	if known, ok := t.reviewed.Get(key); ok {
-		if principal, ok := known.(Principal); ok {
-			return principal, nil
-		}
+	if known, ok := t.accepted.Get(key); ok {
+		return known.(Principal), nil
+	}
+	if _, ok := t.refused.Get(key); ok {
 		return Principal{}, ErrRefused
 	}
+	reviewed := t.flight.DoChan(string(key[:]), func() (any, error) {
+		// Not the caller's context: others may wait for the same answer.
+		return t.review(context.WithoutCancel(ctx), key, token, r.Audiences)
+	})
+	select {
+	case review := <-reviewed:
+		if review.Err != nil {
+			return Principal{}, review.Err
+		}
+		return review.Val.(Principal), nil
+	case <-ctx.Done():
+		return Principal{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+// review asks the API server and remembers the answer, unless there is none.
+func (t *TokenReview) review(ctx context.Context, key [sha256.Size]byte, token string, audiences []string) (Principal, error) {
+	if !t.limiter.Allow() {
+		return Principal{}, fmt.Errorf("%w: too many tokens that are not known", ErrUnavailable)
+	}
 	review, err := t.reviewer.Review(ctx, &authenticationv1.TokenReview{
-		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: r.Audiences},
+		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
 	})
 	if err != nil {
-		return Principal{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		// What the API server says about a token of a request may repeat it.
+		return Principal{}, fmt.Errorf("%w: TokenReview: %s", ErrUnavailable, strings.ReplaceAll(err.Error(), token, "TOKEN"))
 	}
-	if status := review.Status; status.Authenticated && status.User.Username != "" && madeFor(status.Audiences, r.Audiences) {
-		principal := Principal{
-			Identity: v1alpha1.Identity{Issuer: IssuerKubernetes, Subject: status.User.Username},
-			Groups:   status.User.Groups,
-		}
-		if pods := status.User.Extra[extraPodUID]; len(pods) == 1 {
-			principal.PodUID = types.UID(pods[0])
-		}
-		t.reviewed.Add(key, principal, acceptedFor)
-		return principal, nil
+	status := review.Status
+	if !status.Authenticated || status.User.Username == "" || !madeFor(status.Audiences, audiences) {
+		t.refused.Add(key, struct{}{}, refusedFor)
+		return Principal{}, ErrRefused
 	}
-	t.reviewed.Add(key, ErrRefused, refusedFor)
-	return Principal{}, ErrRefused
+	principal := Principal{
+		Identity: v1alpha1.Identity{Issuer: IssuerKubernetes, Subject: status.User.Username},
+		User:     status.User.Username,
+		Groups:   status.User.Groups,
+	}
+	if pods := status.User.Extra[extraPodUID]; len(pods) == 1 {
+		principal.PodUID = types.UID(pods[0])
+	}
+	t.accepted.Add(key, principal, acceptedFor)
+	return principal, nil
 }
 
 // madeFor says whether the token is for us. An API server that does not know audiences returns none: refused, since such

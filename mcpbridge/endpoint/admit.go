@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
@@ -79,17 +78,22 @@ func (e *Endpoint) checkTarget(x *exchange) *wire.Error {
 		x.w.Header().Set("Allow", http.MethodPost)
 		return status(http.StatusMethodNotAllowed, "only POST is supported")
 	}
-	if len(e.AllowedHosts) > 0 && !slices.ContainsFunc(e.AllowedHosts, func(allowed string) bool {
-		host := x.http.Host
-		if name, _, err := net.SplitHostPort(host); err == nil && !strings.Contains(allowed, ":") {
-			host = name
-		}
-		return strings.EqualFold(allowed, host)
-	}) {
+	if !e.hostAllowed(x.http) {
 		e.deny(x, "", "Host header not allowed")
 		return status(http.StatusForbidden, "the Host header is not allowed")
 	}
 	return nil
+}
+
+// hostAllowed says whether the Host header is one of those that are accepted.
+func (e *Endpoint) hostAllowed(r *http.Request) bool {
+	return len(e.AllowedHosts) == 0 || slices.ContainsFunc(e.AllowedHosts, func(allowed string) bool {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil && !strings.Contains(allowed, ":") {
+			host = name
+		}
+		return strings.EqualFold(allowed, host)
+	})
 }
 
 func (e *Endpoint) checkOrigin(x *exchange) *wire.Error {
@@ -134,40 +138,6 @@ func accepted(r *http.Request) (json, stream bool) {
 		}
 	}
 	return json, stream
-}
-
-func (e *Endpoint) authenticate(x *exchange) *wire.Error {
-	principal, err := e.Authenticator.Authenticate(x.http.Context(), auth.Request{Header: x.http.Header, Audiences: x.audiences})
-	switch {
-	case err == nil:
-		x.principal = principal
-		return nil
-	case errors.Is(err, auth.ErrUnavailable):
-		e.Metrics.authFailures.WithLabelValues("unavailable").Inc()
-		failure := e.internal(x, err)
-		failure.Status = http.StatusServiceUnavailable
-		return failure
-	}
-	reason, message := "missing", "authentication is required"
-	x.w.Header().Set("WWW-Authenticate", "Bearer")
-	if !errors.Is(err, auth.ErrNoCredentials) {
-		reason, message = "refused", "the credentials are not accepted"
-		x.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-	}
-	e.Metrics.authFailures.WithLabelValues(reason).Inc()
-	e.deny(x, "", message)
-	return status(http.StatusUnauthorized, message)
-}
-
-// disowned says whether the caller of an open stream is no longer who it was. A source of identities that does not answer
-// changes nothing.
-func (e *Endpoint) disowned(x *exchange) bool {
-	principal, err := e.Authenticator.Authenticate(x.http.Context(), auth.Request{Header: x.http.Header, Audiences: x.audiences})
-	if errors.Is(err, auth.ErrRefused) || err == nil && principal.Identity != x.principal.Identity {
-		e.deny(x, "", "the credentials of an open stream are no longer accepted")
-		return true
-	}
-	return false
 }
 
 func (e *Endpoint) read(x *exchange) *wire.Error {

@@ -94,10 +94,3 @@ func (e *Endpoint) unshown(x *exchange, err error) *wire.Error {
 	}
 	return failure
 }
-
-// deny writes the audit line of a request that was refused for what its caller is.
-func (e *Endpoint) deny(x *exchange, object, why string) {
-	e.Metrics.denials.WithLabelValues(x.label).Inc()
-	e.Log.Info("denied", "audit", true, "outcome", "denied", "why", why, "principal", x.principal.String(),
-		"method", x.label, "namespace", x.namespace, "object", object, "remote", x.http.RemoteAddr)
-}

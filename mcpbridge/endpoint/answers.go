@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
@@ -93,8 +94,7 @@ func (e *Endpoint) answer(x *exchange, task *v1alpha1.McpTask, responses map[str
 	}
 	e.Store.Remember(answered)
 	for _, r := range stored {
-		e.Log.Info("answered", "audit", true, "outcome", "stored", "principal", x.principal.String(), "method", x.label,
-			"namespace", key.Namespace, "object", key.String(), "key", r.Key, "remote", x.http.RemoteAddr)
+		e.record(x, audit.Event{Outcome: audit.Answered, Task: key.Name, Tool: task.Spec.ToolName, Question: r.Key})
 	}
 	return nil
 }

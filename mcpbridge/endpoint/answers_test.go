@@ -88,7 +88,7 @@ func TestQuestionsAreAnsweredOneByOne(t *testing.T) {
 		stored[0].AnsweredBy.Principal != "test:alice" || stored[0].AnsweredBy.Via != "mcp" || stored[0].AnsweredAt == nil {
 		t.Errorf("stored is %+v", stored)
 	}
-	if !strings.Contains(f.log.String(), `"msg":"answered","audit":true,"outcome":"stored","principal":"test:alice"`) {
+	if !strings.Contains(f.log.String(), `"msg":"audit","audit":true,"outcome":"answered","issuer":"test","subject":"alice"`) {
 		t.Error("the log does not say who answered")
 	}
 }

@@ -14,15 +14,6 @@ import (
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
-// calledTool is the tool that a tools/call names.
-func (e *Endpoint) calledTool(x *exchange) (*tools.Tool, bool) {
-	if x.request.Method != "tools/call" {
-		return nil, false
-	}
-	name, _ := wire.Text(x.request.Params.Name)
-	return e.Tools.Offered(x.namespace, name)
-}
-
 // takesHandle says whether the caller may be answered with a task.
 func takesHandle(x *exchange, tool *tools.Tool) bool {
 	return x.request.Params.Meta.Tasks && tool.TaskSupport() != v1alpha1.TaskSupportForbidden
@@ -39,11 +30,7 @@ func waitLimit(x *exchange, tool *tools.Tool) time.Duration {
 // call answers tools/call: it makes a task, or finds the one that the caller means, waits for its result as long as the
 // tool and the caller allow, and says what there is.
 func (e *Endpoint) call(ctx context.Context, x *exchange, session *mcp.ServerSession) (*answer, *wire.Error) {
-	tool, ok := e.calledTool(x)
-	if !ok {
-		name, _ := wire.Text(x.request.Params.Name)
-		return nil, wire.InvalidParams("Unknown tool: " + clipName(name))
-	}
+	tool := x.tool
 	meta := &x.request.Params.Meta
 	if tool.TaskSupport() == v1alpha1.TaskSupportRequired && !meta.Tasks {
 		return nil, wire.MissingTasksCapability()

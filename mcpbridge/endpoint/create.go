@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/toolschema"
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/tools"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -74,6 +75,7 @@ func (e *Endpoint) create(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTas
 	ctx, stop := context.WithTimeout(context.WithoutCancel(x.http.Context()), writeLimit)
 	defer stop()
 	created, err := e.API.Create(ctx, task)
+	repeated := apierrors.IsAlreadyExists(err)
 	if err != nil && undecided(err) {
 		if !apierrors.IsAlreadyExists(err) { // a further try of the same call, which is routine
 			e.Log.Warn("the API server's answer leaves open whether a task was stored", "namespace", task.Namespace, "task", task.Name, "error", err)
@@ -90,7 +92,9 @@ func (e *Endpoint) create(x *exchange, task *v1alpha1.McpTask) (*v1alpha1.McpTas
 	switch {
 	case err == nil:
 		e.Store.Remember(created)
-		e.Log.Debug("task created", "principal", x.principal.String(), "namespace", task.Namespace, "task", task.Name, "mcptool", task.Spec.ToolName)
+		if !repeated {
+			e.record(x, audit.Event{Outcome: audit.Created, Task: task.Name, Tool: task.Spec.ToolName})
+		}
 		return created, nil
 	case apierrors.IsForbidden(err):
 		failure := e.internal(x, fmt.Errorf("the cluster refused task %s/%s: %w", task.Namespace, task.Name, err))

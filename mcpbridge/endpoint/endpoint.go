@@ -4,7 +4,6 @@ package endpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,11 +13,12 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/auth/access"
 	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/seal"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
@@ -50,13 +50,19 @@ type Config struct {
 	Keys *seal.Keys
 	// Server is how the bridge introduces itself.
 	Server wire.ServerInfo
+	// AuthorizationServers are the issuers that give callers tokens, and Scopes what these must have been granted; both may
+	// be empty.
+	AuthorizationServers, Scopes []string
 
 	Authenticator auth.Authenticator
-	Store         *tasks.Store
-	API           tasks.API
-	Secrets       tasks.Secrets
-	Log           *slog.Logger
-	Metrics       *Metrics
+	// Access says who may call which tool.
+	Access  access.Policy
+	Audit   *audit.Log
+	Store   *tasks.Store
+	API     tasks.API
+	Secrets tasks.Secrets
+	Log     *slog.Logger
+	Metrics *Metrics
 }
 
 // Endpoint serves MCP over HTTP.
@@ -117,6 +123,7 @@ func New(config Config) *Endpoint {
 		Stateless: true, Logger: quiet, DisableLocalhostProtection: true,
 		PropagateRequestCancellation: true, MaxRequestBodyBytes: -1,
 	})
+	e.serveMetadata()
 	e.mux.HandleFunc("/mcp/{namespace}", func(w http.ResponseWriter, r *http.Request) {
 		namespace := r.PathValue("namespace")
 		e.serve(w, r, namespace, []string{e.PublicURL + "/mcp/" + namespace})
@@ -173,6 +180,8 @@ type exchange struct {
 	streaming bool
 	// task is the caller's own task that the request is about, where its method's rule asks for one.
 	task *v1alpha1.McpTask
+	// tool is the tool that is called; nil where there is none that the caller may call.
+	tool *tools.Tool
 	// stream is the answer of a method that the SDK serves.
 	stream *stream
 	// label is the method, for the metrics: one of a small set.
@@ -229,46 +238,4 @@ func (e *Endpoint) served(namespace string) bool {
 		}
 	}
 	return len(e.Namespaces) == 0
-}
-
-// permit is the one place where it is decided whether a caller may use a method on a task. A stranger is told what
-// somebody is told who asks for a task that never was; the log has the truth.
-func (e *Endpoint) permit(x *exchange, rule rule) *wire.Error {
-	if rule.object == namespaceOnly {
-		return nil
-	}
-	id, ok := wire.Text(x.request.Params.TaskID)
-	if !ok {
-		return wire.InvalidParams("params.taskId must be a string")
-	}
-	task, failure := e.own(x, id)
-	x.task = task
-	return failure
-}
-
-// own finds a task of the caller's. It is what permit rests on, for each task that a request is about.
-func (e *Endpoint) own(x *exchange, id string) (*v1alpha1.McpTask, *wire.Error) {
-	key := types.NamespacedName{Namespace: x.namespace, Name: id}
-	task, err := e.finder.Find(x.http.Context(), key, x.principal.String())
-	switch {
-	case err != nil:
-		return nil, e.notFound(x, err)
-	case !x.principal.Owns(task):
-		e.deny(x, key.String(), "not the owner")
-		return nil, wire.UnknownTask()
-	}
-	return task, nil
-}
-
-// notFound says why a task was not found.
-func (e *Endpoint) notFound(x *exchange, err error) *wire.Error {
-	switch {
-	case errors.Is(err, tasks.ErrUnknown):
-		return wire.UnknownTask()
-	case errors.Is(err, tasks.ErrTooMany):
-		return e.Metrics.tooManyLookups()
-	}
-	failure := e.internal(x, err)
-	failure.Status = http.StatusServiceUnavailable
-	return failure
 }

@@ -23,7 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/auth/access"
 	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/mcptest"
 	"github.com/mcptask/mcptask/mcpbridge/seal"
@@ -191,6 +193,29 @@ func (c *cluster) only(t testing.TB) *v1alpha1.McpTask {
 	return found
 }
 
+// stored is a task as it is stored.
+func (c *cluster) stored(name string) *v1alpha1.McpTask {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tasks[types.NamespacedName{Namespace: "team", Name: name}].DeepCopy()
+}
+
+// all are the tasks that are stored.
+func (c *cluster) all() (tasks []*v1alpha1.McpTask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, task := range c.tasks {
+		tasks = append(tasks, task.DeepCopy())
+	}
+	return tasks
+}
+
+func (c *cluster) readCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reads
+}
+
 func (c *cluster) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,8 +282,9 @@ func newFixture(t testing.TB, change func(*Config)) *fixture {
 		MaxStreamsPerCaller: 64, MaxStreams: 1000, Limits: unlimited,
 		Server: wire.ServerInfo{Name: "mcptask-bridge", Version: "test"}, Authenticator: names{}, Store: store, API: f.cluster, Keys: keys,
 		Log:     slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics: NewMetrics(f.metrics),
+		Metrics: NewMetrics(f.metrics), Access: access.Everyone{},
 	}
+	config.Audit = audit.New(config.Log, f.metrics)
 	if change != nil {
 		change(&config)
 	}

@@ -29,12 +29,12 @@ func eraOf(r *http.Request) era {
 // legacyMethods are the methods that there are before 2026-07-28.
 func legacyMethods() map[string]rule {
 	return map[string]rule{
-		"initialize":   {noCapability, noName, namespaceOnly, (*Endpoint).serveInitialize},
-		"ping":         {noCapability, noName, namespaceOnly, (*Endpoint).servePing},
-		"tools/list":   {anySession, noName, namespaceOnly, (*Endpoint).serveLegacyTools},
-		"tools/call":   {anySession, noName, namespaceOnly, (*Endpoint).serveLegacyCall},
+		"initialize":   {noCapability, noName, serverOnly, (*Endpoint).serveInitialize},
+		"ping":         {noCapability, noName, serverOnly, (*Endpoint).servePing},
+		"tools/list":   {anySession, noName, callableTools, (*Endpoint).serveLegacyTools},
+		"tools/call":   {anySession, noName, calledTool, (*Endpoint).serveLegacyCall},
 		"tasks/get":    {taskSession, noName, ownTask, (*Endpoint).serveLegacyGet},
-		"tasks/list":   {listSession, noName, namespaceOnly, (*Endpoint).serveLegacyList},
+		"tasks/list":   {listSession, noName, ownTasks, (*Endpoint).serveLegacyList},
 		"tasks/result": {taskSession, noName, ownTask, (*Endpoint).serveLegacyResult},
 		"tasks/cancel": {taskSession, noName, ownTask, (*Endpoint).serveLegacyCancel},
 	}
@@ -43,7 +43,7 @@ func legacyMethods() map[string]rule {
 // Two things that older clients send are no requests, and have rules all the same.
 var (
 	// streamRule is for the GET that opens a stream for messages of the server.
-	streamRule = rule{anySession, noName, namespaceOnly, (*Endpoint).serveLegacyStream}
+	streamRule = rule{anySession, noName, ownTasks, (*Endpoint).serveLegacyStream}
 	// responseRule is for a client's response to a question.
 	responseRule = rule{anySession, noName, ownTask, (*Endpoint).serveResponse}
 )

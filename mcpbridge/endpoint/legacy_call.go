@@ -39,6 +39,11 @@ func (e *Endpoint) serveLegacyTools(x *exchange) {
 		}
 		offered = offered[first:]
 	}
+	offered, failure = callable(e, x, offered, (*tools.Tool).Name)
+	if failure != nil {
+		x.fail(failure)
+		return
+	}
 	page := struct {
 		Tools []json.RawMessage `json:"tools"`
 		Next  string            `json:"nextCursor,omitempty"`
@@ -66,10 +71,9 @@ func (e *Endpoint) serveLegacyTools(x *exchange) {
 func (e *Endpoint) serveLegacyCall(x *exchange) {
 	e.calls.Add(1)
 	defer e.calls.Done()
-	tool, ok := e.calledTool(x)
-	if !ok {
-		name, _ := wire.Text(x.request.Params.Name)
-		x.fail(wire.InvalidParams("Unknown tool: " + clipName(name)))
+	tool := x.tool
+	if tool == nil {
+		x.fail(unknownTool(x))
 		return
 	}
 	task, asTask, failure := newLegacyTask(x, tool)

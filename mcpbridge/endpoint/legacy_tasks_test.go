@@ -71,7 +71,7 @@ func TestALegacyStrangerLearnsNothing(t *testing.T) {
 		if nobody := s.Call(t, method, map[string]any{"taskId": v1alpha1.NewTaskID()}); nobody.Raw != response.Raw {
 			t.Errorf("%s tells a stranger %s", method, response.Raw)
 		}
-		if !strings.Contains(f.log.String(), `"principal":"test:bob","method":"`+method+`","namespace":"team","object":"team/`+known+`"`) {
+		if !strings.Contains(f.log.String(), `"issuer":"test","subject":"bob","method":"`+method+`","namespace":"team","task":"`+known+`"`) {
 			t.Errorf("the log does not say who tried %s", method)
 		}
 	}

@@ -164,7 +164,7 @@ func TestInitializeAgreesOnAVersion(t *testing.T) {
 }
 
 func TestAnonymousCallersCannotListTasks(t *testing.T) {
-	f := newFixture(t, func(c *Config) { c.Authenticator = auth.Anonymous{} })
+	f := newFixture(t, func(c *Config) { c.Authenticator = auth.Sources{Anonymous: true} })
 	f.alice.Token = ""
 	s := f.legacySession(t, nil)
 	if strings.Contains(string(s.Initialized.Result), `"list"`) {

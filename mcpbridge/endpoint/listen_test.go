@@ -139,8 +139,8 @@ func TestListenGrantsTheCallersOwnTasks(t *testing.T) {
 	bob.Token = "bob"
 	s := bob.Open(t, "subscriptions/listen", taskIDs(known, v1alpha1.NewTaskID(), "nonsense"))
 	acknowledged(t, s, "1", `{"taskIds":[]}`)
-	if log := f.log.String(); !strings.Contains(log, `"principal":"test:bob","method":"subscriptions/listen","namespace":"team","object":"team/`+known+`"`) ||
-		strings.Count(log, `"outcome":"denied"`) != 1 {
+	if log := f.log.String(); !strings.Contains(log, `"issuer":"test","subject":"bob","method":"subscriptions/listen","namespace":"team","task":"`+known+`"`) ||
+		strings.Count(log, `"why":"no such task"`) != 2 {
 		t.Errorf("the log does not say who listened to what: %s", log)
 	}
 	f.cluster.change(t, known, completed(`{}`))

@@ -17,7 +17,6 @@ type Metrics struct {
 	resultReads  prometheus.Counter
 	waiting      prometheus.Gauge
 	authFailures *prometheus.CounterVec
-	denials      *prometheus.CounterVec
 	toolsLeftOut prometheus.Gauge
 	refusals     *prometheus.CounterVec
 	earlyPolls   prometheus.Counter
@@ -49,8 +48,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "waiting_calls", Help: "Tool calls that wait for their result."}),
 		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "auth_failures_total", Help: "Requests whose caller could not be identified, by reason."}, []string{"reason"}),
-		denials: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
-			Name: "denials_total", Help: "Requests refused for what their caller is, by method."}, []string{"method"}),
 		toolsLeftOut: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "tools_left_out", Help: "Ready tools that cannot be offered; the log says why."}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: bridge,
@@ -69,7 +66,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		CacheEvent: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: bridge,
 			Name: "cache_last_event_timestamp_seconds", Help: "When the watch last told of a change."}),
 	}
-	registry.MustRegister(m.requests, m.latency, m.liveReads, m.resultReads, m.waiting, m.authFailures, m.denials, m.toolsLeftOut, m.CacheLag, m.CacheEvent,
+	registry.MustRegister(m.requests, m.latency, m.liveReads, m.resultReads, m.waiting, m.authFailures, m.toolsLeftOut, m.CacheLag, m.CacheEvent,
 		m.refusals, m.earlyPolls, m.streams, m.streamsCut, m.notifications)
 	return m
 }

@@ -66,7 +66,7 @@ func (e *Endpoint) readState(x *exchange, tool *tools.Tool) (*callState, *wire.E
 		return nil, wire.InvalidParams("params.requestState: was not made by this server, or is too old; make the call anew without it")
 	}
 	if carried.Principal != fresh.Principal || carried.Namespace != fresh.Namespace {
-		e.deny(x, carried.Namespace+"/"+carried.Task, "requestState of another caller")
+		e.deny(x, carried.Task, "requestState of another caller")
 		return nil, wire.InvalidParams("params.requestState: was not made by this server, or is too old; make the call anew without it")
 	}
 	if carried.Tool != fresh.Tool || carried.Arguments != fresh.Arguments {

@@ -127,7 +127,7 @@ func TestARequestStateIsGoodForOneCallOfOneCaller(t *testing.T) {
 	if f.cluster.count() != 0 {
 		t.Error("there is a task")
 	}
-	if !strings.Contains(f.log.String(), `"why":"requestState of another caller","principal":"test:bob"`) {
+	if !strings.Contains(f.log.String(), `"why":"requestState of another caller","issuer":"test","subject":"bob"`) {
 		t.Error("the log does not tell of bob")
 	}
 }

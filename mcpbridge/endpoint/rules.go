@@ -34,10 +34,16 @@ type object int
 
 const (
 	_ object = iota
-	// namespaceOnly: the method is about the namespace, which every identified caller of the endpoint may use.
-	namespaceOnly
+	// serverOnly: the method is about the server itself, which every identified caller may know.
+	serverOnly
+	// callableTools: the method is about the tools that the caller may call; callable finds them.
+	callableTools
+	// calledTool: the method is about a tool, which the caller must be allowed to call.
+	calledTool
 	// ownTask: the method is about a task, which must be the caller's own.
 	ownTask
+	// ownTasks: the method is about several tasks; own finds each, or the store by their owner.
+	ownTasks
 )
 
 // nameHeader says what the Mcp-Name header is about (Streamable HTTP, Standard Request Headers; tasks, Routing Headers).
@@ -64,13 +70,13 @@ func (n nameHeader) parameter(p *wire.Params) (json.RawMessage, string) {
 // methods are the methods that there are. What is not here is answered with -32601.
 func methods() map[string]rule {
 	return map[string]rule{
-		"server/discover": {noCapability, noName, namespaceOnly, (*Endpoint).serveSDK},
-		"tools/list":      {noCapability, noName, namespaceOnly, (*Endpoint).serveSDK},
-		"tools/call":      {noCapability, toolName, namespaceOnly, (*Endpoint).serveSDK},
+		"server/discover": {noCapability, noName, serverOnly, (*Endpoint).serveSDK},
+		"tools/list":      {noCapability, noName, callableTools, (*Endpoint).serveSDK},
+		"tools/call":      {noCapability, toolName, calledTool, (*Endpoint).serveSDK},
 		"tasks/get":       {tasksCapability, taskID, ownTask, (*Endpoint).serveGet},
 		"tasks/update":    {tasksCapability, taskID, ownTask, (*Endpoint).serveUpdate},
 		"tasks/cancel":    {tasksCapability, taskID, ownTask, (*Endpoint).serveCancel},
 		// It depends on its parameters which capability it needs and which tasks it is about: serveListen sees to both.
-		"subscriptions/listen": {noCapability, noName, namespaceOnly, (*Endpoint).serveListen},
+		"subscriptions/listen": {noCapability, noName, ownTasks, (*Endpoint).serveListen},
 	}
 }

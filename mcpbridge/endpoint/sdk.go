@@ -52,6 +52,10 @@ func (e *Endpoint) serveSDK(x *exchange) {
 		x.fail(failure)
 		return
 	}
+	if x.request.Method == "tools/call" && x.tool == nil {
+		x.fail(unknownTool(x)) // the SDK knows tools that this caller may not call
+		return
+	}
 	id := x.request.ID
 	if !x.request.ExactID() {
 		id = json.RawMessage(strconv.Quote(rand.Text())) // the SDK would round it; the stream puts it back
@@ -69,7 +73,7 @@ func (e *Endpoint) serveSDK(x *exchange) {
 		request.Header.Set("Mcp-Name", name) // the SDK compares it undecoded
 	}
 	handler, streams := e.json, false
-	if tool, ok := e.calledTool(x); ok && waitLimit(x, tool) > 0 {
+	if x.tool != nil && waitLimit(x, x.tool) > 0 {
 		handler, streams = e.sse, true
 	}
 	x.stream = newStream(e, x, streams, id)
@@ -118,6 +122,12 @@ func (e *Endpoint) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		result, err = next(ctx, method, request)
 		if err != nil {
 			return nil, x.refuse(e.translate(x, err))
+		}
+		if list, ok := result.(*mcp.ListToolsResult); ok {
+			var failure *wire.Error
+			if list.Tools, failure = callable(e, x, list.Tools, func(tool *mcp.Tool) string { return tool.Name }); failure != nil {
+				return nil, x.refuse(failure)
+			}
 		}
 		x.stream.settle()
 		return result, nil

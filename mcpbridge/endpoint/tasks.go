@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -87,6 +88,6 @@ func (e *Endpoint) cancel(x *exchange, task *v1alpha1.McpTask, reason string) er
 		return fmt.Errorf("cancelling task %s: %w", key, err)
 	}
 	e.Store.Remember(cancelled)
-	e.Log.Debug("cancel requested", "principal", x.principal.String(), "namespace", key.Namespace, "task", key.Name, "reason", reason)
+	e.record(x, audit.Event{Outcome: audit.Cancelled, Task: key.Name, Tool: task.Spec.ToolName, Why: reason})
 	return nil
 }

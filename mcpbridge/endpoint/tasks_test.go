@@ -27,7 +27,7 @@ func TestAStrangerLearnsNothing(t *testing.T) {
 				t.Errorf("%s: the header %s differs", method, name)
 			}
 		}
-		if log := f.log.String(); !strings.Contains(log, `"principal":"test:bob","method":"`+method+`","namespace":"team","object":"team/`+known+`"`) {
+		if log := f.log.String(); !strings.Contains(log, `"issuer":"test","subject":"bob","method":"`+method+`","namespace":"team","task":"`+known+`"`) {
 			t.Errorf("the log does not say who tried %s on what: %s", method, log)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 )
@@ -168,7 +169,8 @@ func (c *cluster) Authenticate(_ context.Context, r auth.Request) (auth.Principa
 
 // newPort serves the cluster's Pods; what it logs goes to log.
 func newPort(c *cluster, log *bytes.Buffer) *Port {
-	return New(Config{Tokens: c, Store: c.store, API: c, Log: slog.New(slog.NewJSONHandler(log, nil)), Registry: prometheus.NewRegistry()})
+	registry, lines := prometheus.NewRegistry(), slog.New(slog.NewJSONHandler(log, nil))
+	return New(Config{Tokens: c, Store: c.store, API: c, Log: lines, Audit: audit.New(lines, registry), Registry: registry})
 }
 
 // counted is a metric's value for the values of its labels.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 )
@@ -39,6 +40,7 @@ type Config struct {
 	// MaxResultBytes is how much of a result the tool of a task keeps; 0 where that is not known.
 	MaxResultBytes func(*v1alpha1.McpTask) int64
 	Log            *slog.Logger
+	Audit          *audit.Log
 	Registry       prometheus.Registerer
 }
 
@@ -158,8 +160,8 @@ func (p *Port) refuse(x *exchange, err error) {
 	}
 	p.metrics.refusals.WithLabelValues(x.method, why.reason).Inc()
 	if why.audit != "" {
-		p.Log.Info("denied", "audit", true, "outcome", "denied", "why", why.audit, "principal", x.pod.String(), "pod", string(x.pod.PodUID),
-			"method", "runtime/"+x.method, "namespace", x.key.Namespace, "object", x.key.String(), "remote", x.http.RemoteAddr)
+		p.Audit.Write(audit.Event{Outcome: audit.Denied, Why: why.audit, Who: x.pod, Method: "runtime/" + x.method,
+			Namespace: x.key.Namespace, Task: x.key.Name, Remote: x.http.RemoteAddr})
 	}
 	switch why.status {
 	case http.StatusUnauthorized:

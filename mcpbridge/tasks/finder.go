@@ -18,6 +18,8 @@ import (
 var (
 	// ErrUnknown means that no such task is stored.
 	ErrUnknown = errors.New("no such task")
+	// ErrStranger means that the task is not that of the caller, who is to be told ErrUnknown's answer.
+	ErrStranger = errors.New("somebody else's task")
 	// ErrTooMany means that the caller asked for too many tasks that nobody knows.
 	ErrTooMany = errors.New("too many look-ups of unknown tasks")
 )
@@ -38,7 +40,7 @@ type Finder struct {
 	api     API
 	read    func() // counts live reads
 	flight  singleflight.Group
-	missing *cache.LRUExpireCache   // types.NamespacedName → nothing
+	missing *cache.LRUExpireCache   // lookup → nothing
 	lookups *limits.Buckets[string] // by caller
 }
 
@@ -48,21 +50,42 @@ func NewFinder(store *Store, api API, read func()) *Finder {
 		missing: cache.NewLRUExpireCache(maxMissing), lookups: limits.NewBuckets[string](LookupsPerSecond, lookupBurst)}
 }
 
+// lookup is a question that had no answer: for a task that is not there, or for one of somebody else's.
+type lookup struct {
+	key      types.NamespacedName
+	stranger bool
+}
+
 // Find returns the task, ErrUnknown, ErrTooMany, or why the API server did not answer.
 func (f *Finder) Find(ctx context.Context, key types.NamespacedName, caller string) (*v1alpha1.McpTask, error) {
-	if task, ok := f.store.Get(key); ok {
-		return task, nil
+	return f.FindOwn(ctx, key, caller, func(*v1alpha1.McpTask) bool { return true })
+}
+
+// FindOwn is Find for a caller who may only know of own tasks. For others it returns ErrStranger, at the cost of a task
+// that is not there: a stranger's question is remembered, counted and asked of the API server in the same way, under a name
+// that no task has, so that neither the time nor the limits tell the two apart.
+func (f *Finder) FindOwn(ctx context.Context, key types.NamespacedName, caller string, owns func(*v1alpha1.McpTask) bool) (*v1alpha1.McpTask, error) {
+	known, ok := f.store.Get(key)
+	if ok && owns(known) {
+		return known, nil
 	}
 	if !v1alpha1.ValidTaskID(key.Name) {
 		return nil, ErrUnknown
 	}
-	if _, ok := f.missing.Get(key); ok {
-		return nil, ErrUnknown
+	asked, answer := lookup{key: key, stranger: ok}, ErrUnknown
+	if ok {
+		answer = ErrStranger
+	}
+	if _, ok := f.missing.Get(asked); ok {
+		return nil, answer
 	}
 	if f.lookups.Take(caller) > 0 {
 		return nil, ErrTooMany
 	}
-	found, err, _ := f.flight.Do(key.String(), func() (any, error) {
+	found, err, _ := f.flight.Do(fmt.Sprint(asked), func() (any, error) {
+		if asked.stranger {
+			return nil, f.decoy(ctx, asked)
+		}
 		if task, ok := f.store.Get(key); ok { // another's read has just ended
 			return task, nil
 		}
@@ -71,7 +94,20 @@ func (f *Finder) Find(ctx context.Context, key types.NamespacedName, caller stri
 	if err != nil {
 		return nil, err
 	}
-	return found.(*v1alpha1.McpTask), nil
+	if task := found.(*v1alpha1.McpTask); owns(task) {
+		return task, nil
+	}
+	return nil, ErrStranger
+}
+
+// decoy looks for a task that is not there, in the place of one that is somebody else's.
+func (f *Finder) decoy(ctx context.Context, asked lookup) error {
+	_, err := f.live(ctx, types.NamespacedName{Namespace: asked.key.Namespace, Name: v1alpha1.NewTaskID()})
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		return err
+	}
+	f.missing.Add(asked, struct{}{}, missingFor)
+	return ErrStranger
 }
 
 // Refresh reads a task from the API server although this replica knows it, because a caller seems to know more. It joins
@@ -90,7 +126,7 @@ func (f *Finder) live(ctx context.Context, key types.NamespacedName) (*v1alpha1.
 	defer cancel()
 	task, err := f.api.Get(ctx, key)
 	if apierrors.IsNotFound(err) {
-		f.missing.Add(key, struct{}{}, missingFor)
+		f.missing.Add(lookup{key: key}, struct{}{}, missingFor)
 		return nil, ErrUnknown
 	}
 	if err != nil {

@@ -22,7 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/auth/access"
 	"github.com/mcptask/mcptask/mcpbridge/endpoint"
 	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/seal"
@@ -61,11 +63,13 @@ func newEverything(log *slog.Logger) (*everything, error) {
 	}
 	store := tasks.NewStore(nil)
 	cluster := newCluster(store)
+	metrics := prometheus.NewRegistry()
 	e := &everything{endpoint: endpoint.New(endpoint.Config{
 		DefaultNamespace: namespace, AllowedHosts: []string{"localhost", "127.0.0.1", "[::1]"},
 		MaxBodyBytes: maxBody, MaxWaitingCalls: 100, MaxStreamsPerCaller: 100, MaxStreams: 100, Limits: limits.Default(),
 		Keys: keys, Server: wire.ServerInfo{Name: "mcptask-bridge", Version: "conformance"},
-		Authenticator: auth.Anonymous{}, Store: store, API: cluster, Log: log, Metrics: endpoint.NewMetrics(prometheus.NewRegistry()),
+		Authenticator: auth.Sources{Anonymous: true}, Access: access.Everyone{}, Store: store, API: cluster,
+		Log: log, Audit: audit.New(log, metrics), Metrics: endpoint.NewMetrics(metrics),
 	})}
 	works := map[string]work{}
 	for _, t := range tools(e) {
