@@ -28,8 +28,10 @@ done
 kube rollout status deployment/crawl-site --timeout=2m
 kube wait --for=condition=Ready mcptool/crawl --timeout=1m
 
-heading "An agent, which is a service account"
+heading "An agent, which is a service account, and which may call the tools of this namespace"
 kubectl -n "$namespace" create serviceaccount demo-agent --dry-run=client -o yaml | kubectl apply -f -
+kubectl -n "$namespace" create rolebinding demo-agent-calls --clusterrole mcptask-caller --serviceaccount "$namespace:demo-agent" \
+  --dry-run=client -o yaml | kubectl apply -f -
 
 heading "What the agent sees"
 show mcptask tools "${agent[@]}"

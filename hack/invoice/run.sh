@@ -46,9 +46,11 @@ until_seen() {
   return 1
 }
 
-heading "A namespace with an ERP system, the tool pay_invoice, and an agent, which is a service account"
+heading "A namespace with an ERP system, the tool pay_invoice, and an agent, a service account that may call it"
 kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f -
 kube create serviceaccount order-agent --dry-run=client -o yaml | kube apply -f -
+kube create rolebinding order-agent-calls --clusterrole mcptask-caller --serviceaccount "$namespace:order-agent" \
+  --dry-run=client -o yaml | kube apply -f -
 kube delete mcptasks --all # those of an earlier run
 kube delete deployment/erp --ignore-not-found --cascade=foreground # the new one begins with an empty record
 for file in examples/invoice/erp.yaml examples/invoice/tool.yaml; do

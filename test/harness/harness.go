@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -147,7 +148,8 @@ func env(name, otherwise string) string {
 // ExamplesImage is the image that the tools of the tests run.
 func ExamplesImage() string { return env("EXAMPLES_IMAGE", "mcptask.dev/examples:dev") }
 
-// Namespace makes a namespace for one test, with restricted Pod security, and a service account named agent in it.
+// Namespace makes a namespace for one test, with restricted Pod security, and the service accounts agent and stranger in it,
+// which may call its tools.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "mcptask-e2e-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
@@ -163,8 +165,22 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		if err := c.Client.Create(context.Background(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account, Namespace: ns.Name}}); err != nil {
 			t.Fatal(err)
 		}
+		c.LetCall(t, ns.Name, account)
 	}
 	return ns.Name
+}
+
+// LetCall lets a service account call the tools of its namespace.
+func (c *Cluster) LetCall(t testing.TB, namespace, account string) {
+	t.Helper()
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: account + "-calls", Namespace: namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: Release + "-caller"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
+	}
+	if err := c.Client.Create(context.Background(), binding); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Apply applies manifests as a user does. IMAGE in them becomes the image of the examples.
