@@ -78,7 +78,7 @@ func newGuardedNamespace(t *testing.T, apis ...string) string {
 // renderPolicies renders the chart's policies and their bindings.
 func renderPolicies(t *testing.T, apis []string) []client.Object {
 	t.Helper()
-	return renderChart(t, []string{"templates/policy-status.yaml", "templates/policy-authorship.yaml", "templates/policy-results.yaml"},
+	return renderChart(t, []string{"templates/policy-status.yaml", "templates/policy-authorship.yaml", "templates/policy-results.yaml", "templates/policy-tools.yaml"},
 		"--set", "admissionPolicy.exemptGroups={"+restorers+"}", "--api-versions", strings.Join(apis, ","))
 }
 
@@ -140,6 +140,7 @@ func grantAll(t *testing.T, namespace string) {
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
 	}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}}
 	for _, user := range []string{controllerUser, bridgeUser, alice} {
