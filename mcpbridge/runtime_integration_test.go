@@ -251,14 +251,14 @@ func TestOnlyThePodsOfATaskAreHeard(t *testing.T) {
 		token  string
 		status int
 	}{
-		"another task's Pod with its own token":        {key, other.token, 401},
-		"the task's Pod, at another task":              {otherKey, pod.token, 401},
-		"the task's Pod with a token for the API":      {key, podToken(t, pod.Pod, "https://kubernetes.default.svc"), 401},
+		"another task's Pod with its own token":        {key, other.token, 404},
+		"the task's Pod, at another task":              {otherKey, pod.token, 404},
+		"the task's Pod with a token for the API":      {key, podToken(t, pod.Pod, "https://kubernetes.default.svc"), 404},
 		"a Pod that the task does not know of":         {key, newcomersToken, 409},
 		"a Pod of another namespace":                   {key, strangersToken, 403},
 		"the service account without a Pod":            {key, token(t, namespace, "work", here), 403},
-		"a Pod that was deleted":                       {key, pods[1].token, 401},
-		"a token that was changed":                     {key, pod.token[:len(pod.token)-8] + "AAAAAAAA", 401},
+		"a Pod that was deleted":                       {key, pods[1].token, 404},
+		"a token that was changed":                     {key, pod.token[:len(pod.token)-8] + "AAAAAAAA", 404},
 		"no such task":                                 {types.NamespacedName{Namespace: namespace, Name: v1alpha1.NewTaskID()}, pod.token, 404},
 		"another task's Pod that took over its token":  {otherKey, podToken(t, newcomer, runtimeport.Audience(stored(t, otherKey))), 409},
 		"another task's Pod, with the task's audience": {key, podToken(t, other.Pod, here), 409},

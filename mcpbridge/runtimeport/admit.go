@@ -41,24 +41,35 @@ func (p *Port) admit(x *exchange) error {
 	return nil
 }
 
+// identify does the same work, a look at the task and a review of the token, and gives the same answer, whether the token is
+// not good for the task or the task is not there: a stranger does not learn which tasks there are.
 func (p *Port) identify(x *exchange, caller string) error {
-	unknown := &refusal{http.StatusNotFound, "unknown_task", "there is no such task", ""}
-	if len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, x.key.Namespace) {
-		return unknown
+	stranger := func(reason, audit string) *refusal {
+		return &refusal{http.StatusNotFound, reason,
+			"there is no such task, or the token is not that of a Pod of it, made for it and not expired", audit}
 	}
-	task, err := p.finder.Find(x.http.Context(), x.key, caller)
+	if len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, x.key.Namespace) {
+		return stranger("unknown_task", "")
+	}
+	var reviewed error
+	review := func(audience string) bool {
+		x.pod, reviewed = p.Tokens.Authenticate(x.http.Context(), auth.Request{Header: x.http.Header, Audiences: []string{audience}})
+		return reviewed == nil
+	}
+	task, err := p.finder.FindOwn(x.http.Context(), x.key, caller, func(task *v1alpha1.McpTask) bool { return review(Audience(task)) })
+	if errors.Is(err, tasks.ErrUnknown) {
+		review("mcptask.dev/" + x.key.Namespace + "/none/" + x.key.Name)
+		x.pod = auth.Principal{}
+	}
 	switch {
-	case errors.Is(err, tasks.ErrUnknown):
-		return unknown
+	case reviewed != nil && !errors.Is(reviewed, auth.ErrRefused) && !errors.Is(reviewed, auth.ErrNoCredentials):
+		return reviewed
 	case errors.Is(err, tasks.ErrTooMany):
 		return &refusal{http.StatusTooManyRequests, "rate", "too many look-ups of unknown tasks; try again in a second", ""}
-	case err != nil:
-		return err
-	}
-	x.pod, err = p.Tokens.Authenticate(x.http.Context(), auth.Request{Header: x.http.Header, Audiences: []string{Audience(task)}})
-	switch {
-	case errors.Is(err, auth.ErrRefused), errors.Is(err, auth.ErrNoCredentials):
-		return &refusal{http.StatusUnauthorized, "credentials", "the token is not accepted: it must be a token of a Pod of this task, for this task, and not expired", "the token is not accepted"}
+	case errors.Is(err, tasks.ErrUnknown):
+		return stranger("unknown_task", "no such task")
+	case errors.Is(err, tasks.ErrStranger):
+		return stranger("credentials", "the token is not accepted")
 	case err != nil:
 		return err
 	case !strings.HasPrefix(x.pod.Subject, "system:serviceaccount:"+task.Namespace+":"):

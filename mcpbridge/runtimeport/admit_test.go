@@ -47,21 +47,21 @@ func TestWhatATokenGets(t *testing.T) {
 		"a Pod of the task":       {key, "token-pod", 200, "", ""},
 		"another Pod of the task": {key, "token-other-pod", 200, "", ""},
 		"no token":                {key, "", 401, "credentials", "no token"},
-		"a token that nobody made, or that expired":   {key, "token-expired", 401, "credentials", "the token is not accepted"},
-		"a token for another task":                    {key, "token-foreign-pod", 401, "credentials", "the token is not accepted"},
-		"a token for this task, at another":           {foreign, "token-pod", 401, "credentials", "the token is not accepted"},
-		"the Pod's token for the API server":          {key, "pod-for-cluster", 401, "credentials", "the token is not accepted"},
-		"the Pod's token for the MCP endpoint":        {key, "pod-for-mcp", 401, "credentials", "the token is not accepted"},
+		"a token that nobody made, or that expired":   {key, "token-expired", 404, "credentials", "the token is not accepted"},
+		"a token for another task":                    {key, "token-foreign-pod", 404, "credentials", "the token is not accepted"},
+		"a token for this task, at another":           {foreign, "token-pod", 404, "credentials", "the token is not accepted"},
+		"the Pod's token for the API server":          {key, "pod-for-cluster", 404, "credentials", "the token is not accepted"},
+		"the Pod's token for the MCP endpoint":        {key, "pod-for-mcp", 404, "credentials", "the token is not accepted"},
 		"a token that is bound to no Pod":             {key, "no-pod", 403, "credentials", "the token is bound to no Pod"},
 		"a service account of another namespace":      {key, "other-namespace", 403, "credentials", "the service account is not of the task's namespace"},
 		"a person":                                    {key, "person", 403, "credentials", "the service account is not of the task's namespace"},
 		"a Pod that the task does not know yet":       {key, "new-pod", 409, "not_yet", ""},
 		"a Pod of a task that has ended":              {ended, "token-ended-pod", 410, "ended", ""},
 		"an unknown Pod of a task that has ended":     {ended, "unknown-of-ended", 410, "ended", ""},
-		"a stranger at a task that has ended":         {ended, "token-pod", 401, "credentials", "the token is not accepted"},
-		"a task that is not there":                    {missing, "token-pod", 404, "unknown_task", ""},
-		"a name that no task can have":                {types.NamespacedName{Namespace: "team", Name: "x"}, "token-pod", 404, "unknown_task", ""},
-		"the task's name in another namespace":        {types.NamespacedName{Namespace: "teams", Name: key.Name}, "token-pod", 404, "unknown_task", ""},
+		"a stranger at a task that has ended":         {ended, "token-pod", 404, "credentials", "the token is not accepted"},
+		"a task that is not there":                    {missing, "token-pod", 404, "unknown_task", "no such task"},
+		"a name that no task can have":                {types.NamespacedName{Namespace: "team", Name: "x"}, "token-pod", 404, "unknown_task", "no such task"},
+		"the task's name in another namespace":        {types.NamespacedName{Namespace: "teams", Name: key.Name}, "token-pod", 404, "unknown_task", "no such task"},
 		"an API server that does not answer a review": {key, "unavailable", 503, "internal", ""},
 	} {
 		for method, path := range map[string]string{"report": reportPath(tc.key), "answers": answersPath(tc.key)} {
@@ -93,6 +93,24 @@ func TestWhatATokenGets(t *testing.T) {
 	}
 	if len(c.stored(key).Status.Runtime) != 2 || len(c.stored(foreign).Status.Runtime) != 0 || len(c.stored(ended).Status.Runtime) != 0 {
 		t.Error("a report is stored that was refused, or none that was accepted")
+	}
+}
+
+// Whether a task is there cannot be told by somebody whose token is not good for it.
+func TestAStrangerDoesNotLearnWhichTasksThereAre(t *testing.T) {
+	c := newCluster()
+	key := c.newTask("team", "pod")
+	c.newTask("team", "foreign-pod")
+	p := newPort(c, &bytes.Buffer{})
+	try := func(key types.NamespacedName) (body string, reads, reviews int) {
+		reads, reviews = c.reads, c.reviews
+		g := call(t, p, http.MethodGet, answersPath(key), "token-foreign-pod", "")
+		return fmt.Sprint(g.status, " ", g.body), c.reads - reads, c.reviews - reviews
+	}
+	theirs, reads, reviews := try(key)
+	nobodys, asManyReads, asManyReviews := try(types.NamespacedName{Namespace: "team", Name: v1alpha1.NewTaskID()})
+	if theirs != nobodys || reads != asManyReads || reviews != asManyReviews || reads != 1 || reviews != 1 {
+		t.Errorf("a task that is there: %s after %d reads and %d reviews\none that is not: %s after %d and %d", theirs, reads, reviews, nobodys, asManyReads, asManyReviews)
 	}
 }
 
@@ -150,7 +168,7 @@ func TestGuessingIsSlow(t *testing.T) {
 		for i := range 100 {
 			tried[call(t, p, http.MethodGet, answersPath(key), fmt.Sprint("guess-", i), "").status]++
 		}
-		if tried[401] != refusalBurst || tried[429] != 100-refusalBurst {
+		if tried[404] != refusalBurst || tried[429] != 100-refusalBurst {
 			t.Errorf("100 guesses at once got %v", tried)
 		}
 		time.Sleep(time.Second)

@@ -38,9 +38,9 @@ type cluster struct {
 	tasks  map[types.NamespacedName]*v1alpha1.McpTask
 	tokens map[string]token
 	// writes are the sequences of what was written, by the time of the write.
-	writes  []write
-	reads   int
-	version int
+	writes         []write
+	reads, reviews int
+	version        int
 }
 
 type write struct {
@@ -156,6 +156,7 @@ func (c *cluster) Report(_ context.Context, key types.NamespacedName, reports fu
 func (c *cluster) Authenticate(_ context.Context, r auth.Request) (auth.Principal, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.reviews++
 	bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	known, ok := c.tokens[bearer]
 	switch {
