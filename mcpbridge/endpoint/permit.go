@@ -57,8 +57,7 @@ func (e *Endpoint) notFound(x *exchange, err error) *wire.Error {
 	case errors.Is(err, tasks.ErrUnknown), errors.Is(err, tasks.ErrStranger):
 		return wire.UnknownTask()
 	case errors.Is(err, tasks.ErrTooMany):
-		return &wire.Error{Code: wire.CodeInternalError, Status: http.StatusTooManyRequests,
-			Message: "Too many look-ups of unknown tasks; try again in a second"}
+		return e.Metrics.tooManyLookups()
 	}
 	return e.unavailable(x, err)
 }
