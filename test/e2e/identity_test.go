@@ -6,7 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/cmd/mcptask/mcpclient"
@@ -30,6 +35,31 @@ func TestStrangerIsToldThatThereIsNoSuchTask(t *testing.T) {
 	if task := stored(t, cluster, namespace, called.Task.ID); task.Spec.Cancel != nil || task.Spec.Owner.Subject != "system:serviceaccount:"+namespace+":agent" {
 		t.Errorf("spec %+v", task.Spec)
 	}
+}
+
+// Out of the box a caller may call nothing; the chart's role lets it.
+func TestCallersAreOfferedWhatRBACLetsThemCall(t *testing.T) {
+	cluster := connect(t)
+	namespace := withTools(t, cluster, "compute")
+	if err := cluster.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "newcomer", Namespace: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	newcomer := cluster.Agent(t, cluster.Replicas(t)[0], namespace, "newcomer", true)
+	offered := func(ctx context.Context, want int) error {
+		tools, err := newcomer.ListTools(ctx)
+		if err == nil && len(tools) != want {
+			err = fmt.Errorf("%d tools are offered, not %d", len(tools), want)
+		}
+		return err
+	}
+	if err := offered(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	_, err := newcomer.CallTool(t.Context(), "compute", json.RawMessage(`{}`), mcpclient.CallOptions{})
+	refusedWith(t, err, mcpclient.CodeInvalidParams, "Unknown tool: compute")
+	cluster.LetCall(t, namespace, "newcomer")
+	harness.Eventually(t, time.Minute, "the tool is offered", func(ctx context.Context) error { return offered(ctx, 1) })
+	call(t, newcomer, "compute", `{"seconds":1}`)
 }
 
 func TestTokenMustBeMadeForTheEndpoint(t *testing.T) {
