@@ -56,6 +56,7 @@ var scenarios = map[string]scenario{
 		play: func(t *testing.T, task *v1alpha1.McpTask) {
 			pod := awaitRunning(t, task)
 			cancelTask(t, task)
+			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonCancelling)
 			awaitDeadline(t, pod, 1)
 			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 		},
@@ -315,7 +316,7 @@ func (s scenario) live(t *testing.T, all ...faults) (ending, []string) {
 	for _, words := range []*string{&end.Message, &end.Result, &end.Error} {
 		*words = podName.ReplaceAllString(names.Replace(*words), "POD")
 	}
-	end.Events = awaitFinishEvent(t, task)
+	end.Events = awaitEventOfEnd(t, task)
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	end.Jobs, end.Pods, end.Moved = len(seen.jobs), len(seen.pods), seen.moved()
@@ -335,8 +336,8 @@ func awaitEnd(t *testing.T, task *v1alpha1.McpTask) {
 	})
 }
 
-// awaitFinishEvent waits for the Event of the task's end and returns the reasons of all of its Events.
-func awaitFinishEvent(t *testing.T, task *v1alpha1.McpTask) (reasons []string) {
+// awaitEventOfEnd waits for the Event of the task's end, which is made of any but success, and returns the reasons of all of its Events.
+func awaitEventOfEnd(t *testing.T, task *v1alpha1.McpTask) (reasons []string) {
 	t.Helper()
 	eventually(t, "an Event tells the end", func() error {
 		var list eventsv1.EventList
@@ -350,7 +351,7 @@ func awaitFinishEvent(t *testing.T, task *v1alpha1.McpTask) (reasons []string) {
 			}
 		}
 		slices.Sort(reasons)
-		if !slices.Contains(reasons, task.Status.Reason) {
+		if task.Status.Reason != v1alpha1.ReasonSucceeded && !slices.Contains(reasons, task.Status.Reason) {
 			return fmt.Errorf("%v", reasons)
 		}
 		return nil
