@@ -10,8 +10,8 @@ import (
 // in the task itself, and Kubernetes tells of the Job.
 type happening struct{ kind, reason, action, note string }
 
-// happened is what a write has added to a task that people should hear of: that the work does not start, that it was asked to end, and
-// an end that is no success. (Questions and answers: tellQuestions.)
+// happened is what a write has added to a task that people should hear of: that the work does not start, and an end that is no success;
+// that of a cancelled task says who cancelled it. (Questions and answers: tellQuestions.)
 func happened(before, after *v1alpha1.McpTaskStatus) *happening {
 	switch {
 	case after.State.Terminal():
@@ -23,11 +23,6 @@ func happened(before, after *v1alpha1.McpTaskStatus) *happening {
 			kind = corev1.EventTypeWarning
 		}
 		return &happening{kind, after.Reason, "Finish", string(after.State) + ": " + after.Message}
-	case after.Reason == v1alpha1.ReasonCancelling:
-		if before.Reason == after.Reason {
-			return nil
-		}
-		return &happening{corev1.EventTypeNormal, after.Reason, "Cancel", after.Message}
 	case before.Message != after.Message && (after.JobRef == nil || onItsWay(after) && isLate(before, after)):
 		return &happening{corev1.EventTypeNormal, after.Reason, "Start", "not started yet: " + after.Message}
 	}

@@ -39,7 +39,7 @@ func TestPeopleAreToldOfWhatDoesNotGoAsItShould(t *testing.T) {
 		"it does not start":          {later(scheduling, 0), later(pulling, settle), "Normal Pulling Start not started yet: cannot be pulled"},
 		"it cannot have a Job yet":   {v1alpha1.McpTaskStatus{}, queued, "Normal Queued Start not started yet: exceeded quota"},
 		"it still cannot":            {queued, queued, ""},
-		"it is asked to end":         {running, at(v1alpha1.TaskWorking, v1alpha1.ReasonCancelling, "asked to end"), "Normal Cancelling Cancel asked to end"},
+		"it is asked to end":         {running, at(v1alpha1.TaskWorking, v1alpha1.ReasonCancelling, "asked to end"), ""},
 		"it is cancelled":            {running, at(v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, "cancelled by ann"), "Normal Cancelled Finish cancelled: cancelled by ann"},
 		"it goes on after an answer": {at(v1alpha1.TaskInputRequired, v1alpha1.ReasonAwaitingInput, "Sure?"), running, ""},
 	} {

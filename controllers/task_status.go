@@ -24,6 +24,9 @@ const (
 
 // conclude writes a verdict into the task's status. It is the only place that writes it.
 func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, seen *decide.Input, verdict *decide.Verdict) (ctrl.Result, error) {
+	if r.written.behind(task) {
+		return ctrl.Result{RequeueAfter: awaitCache}, nil // the API server would say so too
+	}
 	before := task.DeepCopy()
 	status := &task.Status
 	status.State, status.Reason, status.Message = verdict.State, verdict.Reason, decide.OneLine(verdict.Message)
@@ -66,9 +69,6 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 			wait = min(wait, verdict.Recheck)
 		}
 		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	if r.written.behind(before) {
-		return ctrl.Result{RequeueAfter: awaitCache}, nil // the API server would say so too
 	}
 	status.LastUpdatedAt = &metav1.MicroTime{Time: seen.Now}
 	return ctrl.Result{RequeueAfter: verdict.Recheck}, r.write(ctx, before, task)

@@ -316,7 +316,7 @@ func (s scenario) live(t *testing.T, all ...faults) (ending, []string) {
 	for _, words := range []*string{&end.Message, &end.Result, &end.Error} {
 		*words = podName.ReplaceAllString(names.Replace(*words), "POD")
 	}
-	end.Events = awaitEventOfEnd(t, task)
+	end.Events = awaitAllEvents(t, task)
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	end.Jobs, end.Pods, end.Moved = len(seen.jobs), len(seen.pods), seen.moved()
@@ -336,10 +336,21 @@ func awaitEnd(t *testing.T, task *v1alpha1.McpTask) {
 	})
 }
 
-// awaitEventOfEnd waits for the Event of the task's end, which is made of any but success, and returns the reasons of all of its Events.
-func awaitEventOfEnd(t *testing.T, task *v1alpha1.McpTask) (reasons []string) {
+// awaitAllEvents waits for the Events of the task's questions, of their answers and of its end, which only a success has not, and returns
+// the reasons of all of its Events.
+func awaitAllEvents(t *testing.T, task *v1alpha1.McpTask) (reasons []string) {
 	t.Helper()
-	eventually(t, "an Event tells the end", func() error {
+	var due []string
+	for _, q := range task.Status.InputRequests {
+		due = append(due, "QuestionAsked")
+		if q.Answered {
+			due = append(due, "QuestionAnswered")
+		}
+	}
+	if task.Status.Reason != v1alpha1.ReasonSucceeded {
+		due = append(due, task.Status.Reason)
+	}
+	eventually(t, "Events tell what happened", func() error {
 		var list eventsv1.EventList
 		if err := k8s.List(t.Context(), &list, client.InNamespace(task.Namespace)); err != nil {
 			return err
@@ -351,8 +362,14 @@ func awaitEventOfEnd(t *testing.T, task *v1alpha1.McpTask) (reasons []string) {
 			}
 		}
 		slices.Sort(reasons)
-		if task.Status.Reason != v1alpha1.ReasonSucceeded && !slices.Contains(reasons, task.Status.Reason) {
-			return fmt.Errorf("%v", reasons)
+		missing := slices.Clone(due)
+		for _, reason := range reasons {
+			if i := slices.Index(missing, reason); i >= 0 {
+				missing = slices.Delete(missing, i, i+1)
+			}
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("%v, without %v", reasons, missing)
 		}
 		return nil
 	})
