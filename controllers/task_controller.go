@@ -134,8 +134,10 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
-	if err := r.waitWithoutPod(ctx, &task, seen.Job, &verdict); err != nil {
-		return ctrl.Result{}, err
+	if verdict.Release != nil {
+		if err := r.waitWithoutPod(ctx, &task, seen.Job, verdict.Release); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	return r.conclude(ctx, &task, seen, &verdict)
 }
@@ -147,8 +149,11 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask, li
 	if in.Job, in.JobGone, err = r.job(ctx, task, live); err != nil {
 		return nil, err
 	}
-	if in.Pods, err = r.pods(ctx, task, in.Job, live, in.Now); err != nil {
+	if in.Pods, in.Ending, err = r.pods(ctx, task, in.Job, live, in.Now); err != nil {
 		return nil, err
+	}
+	if !live && !task.Status.State.Terminal() && decide.PerhapsGivenBack(in.Job, in.Pods) {
+		return r.observe(ctx, task, true)
 	}
 	if !task.Status.State.Terminal() {
 		if in.Undelivered, err = r.undelivered(ctx, in); err != nil {

@@ -23,35 +23,16 @@ const (
 	eventResumed  = "PodResumed"
 )
 
-// waitWithoutPod does to the Job what the verdict says about a Pod that only waits: the Job is suspended, which ends its Pod with its
-// grace period and counts as no failure, or it goes on. Both are written only if the Job is still the one that the verdict was
-// decided from.
-func (r *TaskReconciler) waitWithoutPod(ctx context.Context, task *v1alpha1.McpTask, job *batchv1.Job, verdict *decide.Verdict) error {
-	switch {
-	case verdict.Release != nil:
-		return r.release(ctx, task, job, verdict.Release)
-	case verdict.Resume:
-		return r.resume(ctx, task, job)
+// waitWithoutPod suspends the Job of work that only waits, which ends its Pod with its grace period and counts as no failure, or lets
+// it go on: it makes a new Pod once the last one has gone. Who did that, and for which Pod, stands on the Job from the same moment on.
+// It is written only if the Job is still the one that this was decided from.
+func (r *TaskReconciler) waitWithoutPod(ctx context.Context, task *v1alpha1.McpTask, job *batchv1.Job, release *decide.Release) error {
+	mark, err := release.Text()
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// release suspends the Job. Who did that, and for which Pod, stands on the Job from the same moment on.
-func (r *TaskReconciler) release(ctx context.Context, task *v1alpha1.McpTask, job *batchv1.Job, release *decide.Release) error {
-	changed := job.DeepCopy()
-	changed.Spec.Suspend = ptr.To(true)
-	changed.Annotations[v1alpha1.AnnotationReleased] = release.String()
-	if err := r.Patch(ctx, changed, unchanged(job)); err != nil {
-		return fmt.Errorf("suspending the Job %s/%s while it waits: %w", job.Namespace, job.Name, err)
-	}
-	r.Events.Eventf(task, job, corev1.EventTypeNormal, eventReleased, "Release", "the work only waits: its Pod is given back until an answer comes")
-	return nil
-}
-
-// resume lets the Job go on: it makes a new Pod, once the last one has gone.
-func (r *TaskReconciler) resume(ctx context.Context, task *v1alpha1.McpTask, job *batchv1.Job) error {
 	job = job.DeepCopy()
-	if job.Spec.ActiveDeadlineSeconds != nil && job.Status.StartTime != nil {
+	if release.Resumed && job.Spec.ActiveDeadlineSeconds != nil && job.Status.StartTime != nil {
 		// Before Kubernetes 1.36 the Job controller leaves the time of the first start there, finds on resuming that the deadline has
 		// passed since, and fails the Job.
 		before := job.DeepCopy()
@@ -61,12 +42,16 @@ func (r *TaskReconciler) resume(ctx context.Context, task *v1alpha1.McpTask, job
 		}
 	}
 	changed := job.DeepCopy()
-	changed.Spec.Suspend = ptr.To(false)
-	delete(changed.Annotations, v1alpha1.AnnotationReleased)
+	changed.Spec.Suspend = ptr.To(!release.Resumed)
+	changed.Annotations[v1alpha1.AnnotationReleased] = mark
 	if err := r.Patch(ctx, changed, unchanged(job)); err != nil {
-		return fmt.Errorf("resuming the Job %s/%s: %w", job.Namespace, job.Name, err)
+		return fmt.Errorf("suspending or resuming the Job %s/%s, which waits for an answer: %w", job.Namespace, job.Name, err)
 	}
-	r.Events.Eventf(task, job, corev1.EventTypeNormal, eventResumed, "Resume", "an answer has come: the work gets a Pod again")
+	if release.Resumed {
+		r.Events.Eventf(task, job, corev1.EventTypeNormal, eventResumed, "Resume", "an answer has come: the work gets a Pod again")
+	} else {
+		r.Events.Eventf(task, job, corev1.EventTypeNormal, eventReleased, "Release", "the work only waits: its Pod is given back until an answer comes")
+	}
 	return nil
 }
 

@@ -88,7 +88,8 @@ const (
 	AnnotationStartDeadline = "mcptask.dev/start-deadline"
 	// AnnotationWhileWaiting, on Jobs: Release where the Pod is given back while a question is open.
 	AnnotationWhileWaiting = "mcptask.dev/while-waiting"
-	// AnnotationReleased, on Jobs: the Pod that was given back and how many answers it had, as JSON. It is written with the
-	// suspension and removed with its end: a Job that is suspended without it was suspended by somebody else.
+	// AnnotationReleased, on Jobs: the Pod that was given back, how many answers it had, and whether the Job was resumed since, as JSON.
+	// It is written in one with each suspension and its end: a Job that is suspended without it, or although it was resumed, was
+	// suspended by somebody else.
 	AnnotationReleased = "mcptask.dev/released"
 )

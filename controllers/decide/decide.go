@@ -21,6 +21,8 @@ type Input struct {
 	JobGone bool
 	// Pods of the Job, oldest first.
 	Pods []corev1.Pod
+	// Ending is the Pod that was given back while a person thinks, as long as it is there. It is none of Pods (Apart).
+	Ending *corev1.Pod
 	// Events of what WhatElse names; Unread says that they were to be read and could not be yet.
 	Events []eventsv1.Event
 	Unread bool
@@ -49,10 +51,8 @@ type Verdict struct {
 	Stop bool
 	// EndPod is a Pod that must be brought to its end while its Job goes on; nil is none.
 	EndPod *corev1.Pod
-	// Release says that the Job's Pod is to be given back, and what is to be written on the Job with that.
+	// Release says that the Job's Pod is to be given back, or that the Job is to go on, and what is to be written on the Job with that.
 	Release *Release
-	// Resume says that a Job whose Pod was given back is to have one again.
-	Resume bool
 	// Recheck is how long the verdict holds when nothing changes; 0 is for ever.
 	Recheck time.Duration
 }
@@ -85,6 +85,7 @@ var policies = []policy{
 	Expired,
 	cancelled,
 	released,
+	comingBack,
 	asking,
 	startOverdue,
 	suspended,

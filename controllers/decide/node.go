@@ -24,7 +24,11 @@ func doubtful(in *Input) *corev1.Pod {
 			}
 		}
 	}
-	if pod := in.Newest(); pod != nil && !podEnded(pod) && (pastGrace(in, pod) || markedNotReady(pod)) {
+	pod := in.Newest()
+	if pod == nil && in.Ending != nil && !podEnded(in.Ending) && pastGrace(in, in.Ending) {
+		return in.Ending
+	}
+	if pod != nil && !podEnded(pod) && (pastGrace(in, pod) || markedNotReady(pod)) {
 		return pod
 	}
 	return nil
@@ -71,7 +75,7 @@ func nodeLost(in *Input) *Verdict {
 		return nil
 	}
 	over := Expired(in) != nil
-	if givenBack(in.Job, pod) && in.Task.Spec.Cancel == nil {
+	if pod == in.Ending && in.Task.Spec.Cancel == nil {
 		if Released(in.Job) || over {
 			return nil // it is to go, and nobody waits for it
 		}

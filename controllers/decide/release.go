@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +21,14 @@ const Settle = 10 * time.Second
 // LabelQueue, on a Job, names the queue of Kueue that suspends and resumes it: such a Job is nobody else's to suspend.
 const LabelQueue = "kueue.x-k8s.io/queue-name"
 
-// Release is what is written on a Job when its Pod is given back.
+// Release is what is written on a Job when its Pod is given back, and when it goes on.
 type Release struct {
 	// Pod that was given back.
 	Pod types.UID `json:"pod"`
 	// Answers is how many of the task's questions had an answer then. Answers are only added: one more brings a Pod back.
 	Answers int `json:"answers"`
+	// Resumed says that the Job was resumed since: if it is suspended again, somebody else has done that.
+	Resumed bool `json:"resumed,omitempty"`
 }
 
 // releaseOf is what was written on the Job when its Pod was given back; nil where nothing was. What cannot be read brings the Pod back
@@ -44,25 +47,48 @@ func releaseOf(job *batchv1.Job) *Release {
 
 // Released says whether the Job is suspended because its Pod was given back, and not by somebody else.
 func Released(job *batchv1.Job) bool {
-	return job.Spec.Suspend != nil && *job.Spec.Suspend && releaseOf(job) != nil
+	given := releaseOf(job)
+	return given != nil && !given.Resumed && job.Spec.Suspend != nil && *job.Spec.Suspend
 }
 
-// givenBack says whether the Pod is the one that was given back: that it ends says nothing about the work.
-func givenBack(job *batchv1.Job, pod *corev1.Pod) bool {
-	if job == nil || pod == nil {
-		return false
+// GivenBack is the Pod that was given back last, "" where there is none.
+func GivenBack(job *batchv1.Job) types.UID {
+	if job == nil {
+		return ""
 	}
-	given := releaseOf(job)
-	return given != nil && given.Pod == pod.UID
+	if given := releaseOf(job); given != nil {
+		return given.Pod
+	}
+	return ""
+}
+
+// Apart takes the Pod that was given back out of those of a Job, once it is told to end: it is no attempt. What it exits with and where
+// it went says nothing about the work.
+func Apart(job *batchv1.Job, pods []corev1.Pod) (attempts []corev1.Pod, ending *corev1.Pod) {
+	uid := GivenBack(job)
+	for i := range pods {
+		if pod := &pods[i]; uid != "" && pod.UID == uid && pod.DeletionTimestamp != nil {
+			ending = pod.DeepCopy()
+		} else {
+			attempts = append(attempts, *pod)
+		}
+	}
+	return attempts, ending
+}
+
+// PerhapsGivenBack says whether a Pod that is being deleted may have been given back although the Job does not show it: then the Job is
+// an old version.
+func PerhapsGivenBack(job *batchv1.Job, attempts []corev1.Pod) bool {
+	return job != nil && releases(job) && slices.ContainsFunc(attempts, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
 // releasedTooLate decides on work that handed over how it ended while its Pod was being given back: what finished first stands. An
 // exit code is no such word, for the program may owe it to SIGTERM; nor is "cancelled", where nobody has cancelled.
 func releasedTooLate(in *Input) *Verdict {
-	if in.Job == nil || !Released(in.Job) {
+	given := GivenBack(in.Job)
+	if given == "" || !Released(in.Job) && in.replaced(given) {
 		return nil
 	}
-	given := releaseOf(in.Job).Pod
 	report := in.reportOf(given)
 	switch {
 	case report == nil:
@@ -70,11 +96,17 @@ func releasedTooLate(in *Input) *Verdict {
 	case report.Outcome == outcomeFailed:
 		return toolRefused(report.Error)
 	case report.Outcome == outcomeResult:
-		v := succeeded(in.Job, in.pod(given))
+		v := succeeded(in.Job, in.Ending)
 		v.Output.Reported = report.Result
 		return v
 	}
 	return nil
+}
+
+// replaced says whether there is, or was, another Pod since, or the Pod itself goes on because the Job was resumed soon enough.
+func (in *Input) replaced(given types.UID) bool {
+	known := in.Task.Status.PodUIDs
+	return in.Newest() != nil || len(known) > 0 && known[len(known)-1] != given
 }
 
 // released decides on work whose Pod was given back: a new answer brings one back, until then the task waits for it.
@@ -91,8 +123,17 @@ func released(in *Input) *Verdict {
 		return awaiting(releasedWords(words))
 	}
 	v := working(v1alpha1.ReasonScheduling, "an answer has come; the work gets a Pod again, and begins anew")
-	v.Resume = true
+	v.Release = &Release{Pod: given.Pod, Answers: answers(in.Task), Resumed: true}
 	return v
+}
+
+// comingBack decides on work that goes on as soon as the Pod that was given back has gone.
+func comingBack(in *Input) *Verdict {
+	if in.Ending == nil || in.Newest() != nil {
+		return nil
+	}
+	return working(v1alpha1.ReasonScheduling, fmt.Sprintf("an answer has come; the work gets a Pod again when the Pod %s, which was given back, has ended (its grace period ends at %s)",
+		in.Ending.Name, clock(in.Ending.DeletionTimestamp.Time)))
 }
 
 func releasedWords(questions []string) string {
@@ -144,16 +185,21 @@ func (in *Input) idleSince() (time.Time, bool) {
 // releasable says whether the Job's Pod may be given back: its tool wants that, it has one Pod, and nobody else rules over its
 // suspension.
 func releasable(job *batchv1.Job) bool {
-	return job.Annotations[v1alpha1.AnnotationWhileWaiting] == string(v1alpha1.WhileWaitingRelease) && !parallel(job) &&
+	return releases(job) && !parallel(job) &&
 		job.Labels[LabelQueue] == "" && (job.Spec.ManagedBy == nil || *job.Spec.ManagedBy == batchv1.JobControllerName) &&
 		(job.Spec.Suspend == nil || !*job.Spec.Suspend) && job.DeletionTimestamp == nil &&
 		condition(job, batchv1.JobFailureTarget) == nil && condition(job, batchv1.JobSuccessCriteriaMet) == nil
 }
 
+// releases says whether the tool wants no Pod to wait for people.
+func releases(job *batchv1.Job) bool {
+	return job.Annotations[v1alpha1.AnnotationWhileWaiting] == string(v1alpha1.WhileWaitingRelease)
+}
+
 // broughtBack says whether somebody else has resumed the Job although no answer has come: that stands until the next one.
 func (in *Input) broughtBack() bool {
 	given := releaseOf(in.Job)
-	return given != nil && answers(in.Task) <= given.Answers
+	return given != nil && !given.Resumed && answers(in.Task) <= given.Answers
 }
 
 // answers is how many of the task's questions have an answer.
@@ -166,15 +212,8 @@ func answers(task *v1alpha1.McpTask) (n int) {
 	return n
 }
 
-// pod is the Pod with that UID, nil where it is gone.
-func (in *Input) pod(uid types.UID) *corev1.Pod {
-	for i := range in.Pods {
-		if in.Pods[i].UID == uid {
-			return &in.Pods[i]
-		}
-	}
-	return nil
+// Text is what is written on the Job.
+func (r *Release) Text() (string, error) {
+	text, err := json.Marshal(r)
+	return string(text), err
 }
-
-// String is what is written on the Job.
-func (r *Release) String() string { return fmt.Sprintf(`{"pod":%q,"answers":%d}`, r.Pod, r.Answers) }

@@ -18,7 +18,7 @@ const besideGrace = 15 * time.Second
 func workDone(in *Input) *Verdict {
 	pod := in.Newest()
 	end := workEnd(in.Job, pod)
-	if end == nil || parallel(in.Job) || in.Task.Spec.Cancel != nil || givenBack(in.Job, pod) {
+	if end == nil || parallel(in.Job) || in.Task.Spec.Cancel != nil {
 		return nil
 	}
 	if pod.Status.Phase == corev1.PodFailed && end.ExitCode == 0 && doneInTime(in.Job, pod, end) && (attemptsLeft(in) || pod.DeletionTimestamp != nil) {

@@ -34,8 +34,9 @@ type Open func(ctx context.Context, pod *corev1.Pod, container string) (io.ReadC
 
 // Keeper remembers, within bounds, Pods that were deleted before their end, and the ends of their logs.
 type Keeper struct {
-	open Open
-	pods *cache.LRUExpireCache // of a task's name: []corev1.Pod
+	open     Open
+	pods     *cache.LRUExpireCache // of a task's name: []corev1.Pod
+	disowned *cache.LRUExpireCache // of a Pod's UID: nothing
 
 	mu       sync.Mutex
 	followed map[types.UID]*follower
@@ -43,13 +44,16 @@ type Keeper struct {
 
 // New is a Keeper that reads logs with open.
 func New(open Open) *Keeper {
-	return &Keeper{open: open, pods: cache.NewLRUExpireCache(maxTasks), followed: map[types.UID]*follower{}}
+	return &Keeper{open: open, pods: cache.NewLRUExpireCache(maxTasks), disowned: cache.NewLRUExpireCache(maxTasks), followed: map[types.UID]*follower{}}
 }
 
 // See takes note of a Pod of a task: of one that is being deleted before it has ended, until it is gone.
 func (k *Keeper) See(task types.NamespacedName, pod *corev1.Pod, gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if _, ok := k.disowned.Get(pod.UID); ok {
+		return
+	}
 	pods := k.remembered(task)
 	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.UID == pod.UID })
 	if i < 0 && (pod.DeletionTimestamp == nil || ended(pod)) {
@@ -80,6 +84,17 @@ func (k *Keeper) remembered(task types.NamespacedName) []corev1.Pod {
 		return pods.([]corev1.Pod)
 	}
 	return nil
+}
+
+// Disown drops a Pod that goes because nobody needs it any more: neither is it remembered nor does how it ends matter.
+func (k *Keeper) Disown(task types.NamespacedName, pod types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.disowned.Add(pod, nil, keep)
+	pods := k.remembered(task)
+	if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == pod }) {
+		k.pods.Add(task, slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.UID == pod }), keep)
+	}
 }
 
 // Forget drops all that is kept of a task.

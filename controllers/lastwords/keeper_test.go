@@ -57,6 +57,17 @@ func TestAPodIsRememberedAsItWasLastSeen(t *testing.T) {
 	}
 }
 
+func TestAPodThatIsDisownedIsNotRemembered(t *testing.T) {
+	k := New(says(""))
+	k.See(task, podOf("given", true, corev1.PodRunning), false)
+	k.See(task, podOf("other", true, corev1.PodRunning), false)
+	k.Disown(task, "given")
+	k.See(task, podOf("given", true, corev1.PodRunning), true)
+	if pods := k.Pods(task); len(pods) != 1 || pods[0].UID != "other" {
+		t.Errorf("remembered: %+v", pods)
+	}
+}
+
 func TestAPodIsHeardToItsEnd(t *testing.T) {
 	reader, writer := io.Pipe()
 	k := New(func(context.Context, *corev1.Pod, string) (io.ReadCloser, error) { return reader, nil })

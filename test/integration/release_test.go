@@ -211,7 +211,7 @@ func TestNoPodIsKeptWhileAPersonThinks(t *testing.T) {
 		if len(task.Status.InputRequests) != 3 || len(task.Status.PodUIDs) != 3 {
 			t.Errorf("%d questions, podUIDs %v", len(task.Status.InputRequests), task.Status.PodUIDs)
 		}
-		if err := read(t, job); err != nil || job.Status.Failed > 0 || job.Annotations[v1alpha1.AnnotationReleased] != "" {
+		if err := read(t, job); err != nil || job.Status.Failed > 0 || !strings.Contains(job.Annotations[v1alpha1.AnnotationReleased], `"resumed":true`) {
 			t.Errorf("the Job is %+v, %v, %v", job.Status, job.Annotations, err)
 		}
 		awaitEvents(t, task, "QuestionAsked", "the work asks k-1: Approve?", "the work asks k-2: Which?", "the work asks k-3: Sure?")
