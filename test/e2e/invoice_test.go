@@ -266,14 +266,14 @@ func TestInvoicesArePaidOnceWhateverIsKilled(t *testing.T) {
 	}
 }
 
-// The example's script lets people take a week, which is 45 seconds long here, kills controller and bridges meanwhile, and looks all
+// The example's script lets people take a week, which is 60 seconds long here, kills controller and bridges meanwhile, and looks all
 // the time that no Pod of a task exists before the first answer.
 func TestInvoicesWaitAWeekWithoutAPod(t *testing.T) {
 	cluster := connect(t)
 	namespace := cluster.Namespace(t)
 	cmd := exec.CommandContext(t.Context(), "hack/invoice/run.sh")
 	cmd.Dir = harness.Root()
-	cmd.Env = append(os.Environ(), "WEEK=45", "INVOICE_NAMESPACE="+namespace, "EXAMPLES_IMAGE="+harness.ExamplesImage())
+	cmd.Env = append(os.Environ(), "WEEK=60", "INVOICE_NAMESPACE="+namespace, "EXAMPLES_IMAGE="+harness.ExamplesImage())
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !strings.Contains(string(out), "found no Pod of any task") || !strings.Contains(string(out), "Exactly one payment for each paid invoice, and none for the others.") {
