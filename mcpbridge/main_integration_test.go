@@ -123,7 +123,7 @@ func startBridge(t testing.TB, change func(*mcpbridge.Options)) *replica {
 	config.Wrap(r.requests.count)
 	options := mcpbridge.Options{
 		BindAddress: "127.0.0.1:0", RuntimeBindAddress: "127.0.0.1:0", HealthBindAddress: "127.0.0.1:0", MetricsBindAddress: "127.0.0.1:0",
-		AllowAnonymous: true, Authorization: mcpbridge.AuthorizationNone, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 100, MaxStreamsPerCaller: 10, MaxStreams: 100, KeysFolder: keysFolder, Version: "test", Limits: limits.Default(),
+		AllowAnonymous: true, Authorization: mcpbridge.AuthorizationNone, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 100, MaxStreamsPerCaller: 10, MaxStreams: 100, MaxConnections: 1000, KeysFolder: keysFolder, Version: "test", Limits: limits.Default(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {

@@ -24,7 +24,11 @@ type Options struct {
 	DefaultNamespace string
 	// Namespaces to watch and serve; all when empty.
 	Namespaces []string
-	// AllowedHosts are the accepted values of the Host header; all when empty.
+	// TLSFolder has the certificate and the key with which MCP is served, tls.crt and tls.key; plain HTTP when empty.
+	TLSFolder string
+	// MaxConnections bounds the connections that are open at one time, of MCP and of the Pods of tasks each.
+	MaxConnections int
+	// AllowedHosts are accepted in the Host header beside the public URL's, localhost and addresses; * is any.
 	AllowedHosts []string
 	// TokenReview identifies callers by Kubernetes tokens, AllowAnonymous takes those without any for one and the same.
 	TokenReview, AllowAnonymous bool
@@ -109,6 +113,9 @@ func (o *Options) Validate() error {
 	}
 	if err := o.Limits.Validate(); err != nil {
 		faults = append(faults, err)
+	}
+	if o.MaxConnections <= 0 {
+		faults = append(faults, errors.New("--max-connections must be positive"))
 	}
 	if o.KeysFolder == "" {
 		faults = append(faults, errors.New("--keys-folder must be set: what one replica hands out, another must recognise"))

@@ -34,6 +34,7 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 		"nobody may listen":                {func(o *Options) { o.MaxStreams = 0 }, "--max-streams"},
 		"no caller may listen":             {func(o *Options) { o.MaxStreamsPerCaller = 0 }, "--max-streams-per-caller"},
 		"no tasks for a caller":            {func(o *Options) { o.Limits.StoredTasksPerCaller = 0 }, "--max-stored-tasks-per-caller"},
+		"nobody may connect":               {func(o *Options) { o.MaxConnections = 0 }, "--max-connections"},
 		"no keys":                          {func(o *Options) { o.KeysFolder = "" }, "--keys-folder"},
 		"and what works":                   {func(o *Options) {}, ""},
 		"tokens with a URL, slash and all": {func(o *Options) { o.TokenReview, o.PublicURL = true, "https://mcp.example.com/" }, ""},
@@ -43,7 +44,7 @@ func TestOptionsThatCannotWorkAreNamed(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(folder, "1"), bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			options := Options{AllowAnonymous: true, Authorization: AuthorizationRBAC, MaxBodyBytes: 1, MaxWaitingCalls: 1, MaxStreamsPerCaller: 1, MaxStreams: 1, Limits: limits.Default(), KeysFolder: folder, Log: slog.New(slog.DiscardHandler)}
+			options := Options{AllowAnonymous: true, Authorization: AuthorizationRBAC, MaxBodyBytes: 1, MaxWaitingCalls: 1, MaxStreamsPerCaller: 1, MaxStreams: 1, MaxConnections: 1, Limits: limits.Default(), KeysFolder: folder, Log: slog.New(slog.DiscardHandler)}
 			tc.change(&options)
 			err := options.Validate()
 			if tc.want == "" {

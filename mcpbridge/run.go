@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/mcptask/mcptask/mcpbridge/serve"
 )
 
 const (
@@ -23,6 +26,14 @@ const (
 	// shutdownTimeout bounds how long requests under way may take to end.
 	shutdownTimeout = 20 * time.Second
 )
+
+// insideLimits hold for the probes and the metrics, whose requests and answers are small.
+var insideLimits = serve.Limits{Header: headerTimeout, Idle: idleTimeout, HeaderBytes: maxHeaderSize, Connections: 64}
+
+// limits hold for MCP and for the Pods of tasks.
+func (o *Options) limits() serve.Limits {
+	return serve.Limits{Header: headerTimeout, Idle: idleTimeout, HeaderBytes: maxHeaderSize, Connections: o.MaxConnections}
+}
 
 // Listeners are what a bridge serves on.
 type Listeners struct{ MCP, Runtime, Health, Metrics net.Listener }
@@ -67,25 +78,37 @@ func (b *Bridge) Run(ctx context.Context, l Listeners) error {
 		l.close()
 		return err
 	}
+	var certificate *serve.Certificate
+	if folder := b.options.TLSFolder; folder != "" {
+		if certificate, err = serve.ReadCertificate(folder); err != nil {
+			l.close()
+			return fmt.Errorf("--tls-folder: %w", err)
+		}
+	}
 	var ready atomic.Bool
-	mcp := newServer(b.endpoint)
-	pods := newServer(b.runtime)
-	health := newServer(healthHandler(&ready))
-	metrics := newServer(metricsHandler(b.registry))
+	limits := b.options.limits()
+	mcp := serve.New(b.endpoint, limits, b.options.Log)
+	pods := serve.New(b.runtime, limits, b.options.Log)
+	health := inside(healthHandler(&ready), b.options.Log)
+	metrics := inside(metricsHandler(b.registry), b.options.Log)
+	open := newConnections(b.registry)
 
 	group, failed := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.cache.Start(watching) })
-	group.Go(func() error { return serve(health, l.Health) })
-	group.Go(func() error { return serve(metrics, l.Metrics) })
+	group.Go(func() error { return serve.Serve(health, l.Health, insideLimits, nil, nil) })
+	group.Go(func() error { return serve.Serve(metrics, l.Metrics, insideLimits, nil, nil) })
+	if certificate != nil {
+		group.Go(func() error { return certificate.Watch(failed) })
+	}
 	group.Go(func() error {
 		if !toolscache.WaitForCacheSync(failed.Done(), synced...) {
 			_ = errors.Join(l.MCP.Close(), l.Runtime.Close()) // nothing was served on them
 			return nil
 		}
 		ready.Store(true)
-		b.options.Log.Info("serving", "address", l.MCP.Addr().String(), "runtime", l.Runtime.Addr().String())
-		group.Go(func() error { return serve(pods, l.Runtime) })
-		return serve(mcp, l.MCP)
+		b.options.Log.Info("serving", "address", l.MCP.Addr().String(), "tls", certificate != nil, "runtime", l.Runtime.Addr().String())
+		group.Go(func() error { return serve.Serve(pods, l.Runtime, limits, nil, open.WithLabelValues("runtime")) })
+		return serve.Serve(mcp, l.MCP, limits, certificate, open.WithLabelValues("mcp"))
 	})
 	group.Go(func() error {
 		<-failed.Done()
@@ -102,15 +125,19 @@ func (b *Bridge) Run(ctx context.Context, l Listeners) error {
 	return group.Wait()
 }
 
-func newServer(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderSize}
+// inside is a server for the cluster's own programs, none of whose answers is a stream.
+func inside(handler http.Handler, log *slog.Logger) *http.Server {
+	server := serve.New(handler, insideLimits, log)
+	server.ReadTimeout, server.WriteTimeout = headerTimeout, 3*headerTimeout
+	return server
 }
 
-func serve(server *http.Server, listener net.Listener) error {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
-	}
-	return nil
+// newConnections is the gauge of open connections. One that stays at --max-connections says that clients wait.
+func newConnections(registry prometheus.Registerer) *prometheus.GaugeVec {
+	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "mcptask", Subsystem: "bridge",
+		Name: "connections", Help: "Open connections, by port: mcp or runtime."}, []string{"port"})
+	registry.MustRegister(open)
+	return open
 }
 
 // healthHandler says that the process lives, and whether it should get requests: not before it knows the tools and tasks,

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -78,22 +76,11 @@ func (e *Endpoint) checkTarget(x *exchange) *wire.Error {
 		x.w.Header().Set("Allow", http.MethodPost)
 		return status(http.StatusMethodNotAllowed, "only POST is supported")
 	}
-	if !e.hostAllowed(x.http) {
+	if !e.hosts.allow(x.http.Host) {
 		e.deny(x, "", "Host header not allowed")
 		return status(http.StatusForbidden, "the Host header is not allowed")
 	}
 	return nil
-}
-
-// hostAllowed says whether the Host header is one of those that are accepted.
-func (e *Endpoint) hostAllowed(r *http.Request) bool {
-	return len(e.AllowedHosts) == 0 || slices.ContainsFunc(e.AllowedHosts, func(allowed string) bool {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil && !strings.Contains(allowed, ":") {
-			host = name
-		}
-		return strings.EqualFold(allowed, host)
-	})
 }
 
 func (e *Endpoint) checkOrigin(x *exchange) *wire.Error {
@@ -141,6 +128,9 @@ func accepted(r *http.Request) (json, stream bool) {
 }
 
 func (e *Endpoint) read(x *exchange) *wire.Error {
+	if x.http.ContentLength > e.MaxBodyBytes { // nothing of it is read, and who expects "100 Continue" sends nothing
+		return status(http.StatusRequestEntityTooLarge, "the body is larger than this server accepts")
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.http.Body, e.MaxBodyBytes))
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -34,7 +34,7 @@ type Config struct {
 	DefaultNamespace string
 	// Namespaces that are served; all when empty.
 	Namespaces []string
-	// AllowedHosts are the values of the Host header that are accepted; all when empty.
+	// AllowedHosts are accepted in the Host header beside the public URL's, localhost and addresses; * is any.
 	AllowedHosts []string
 	// MaxBodyBytes bounds the body of a request.
 	MaxBodyBytes int64
@@ -76,6 +76,7 @@ type Endpoint struct {
 	finder   *tasks.Finder
 	payloads *tasks.Payloads
 	paces    *paces
+	hosts    hosts
 	origins  *http.CrossOriginProtection
 	json     http.Handler // the SDK, answering with one JSON object
 	sse      http.Handler // the SDK, answering with a stream
@@ -102,7 +103,8 @@ func New(config Config) *Endpoint {
 		finder:      tasks.NewFinder(config.Store, config.API, config.Metrics.liveReads.Inc),
 		payloads:    tasks.NewPayloads(config.Server, tasks.NewResults(config.Store, config.API, config.Secrets, config.Metrics.resultReads.Inc)),
 		paces:       newPaces(config.Limits),
-		origins:     http.NewCrossOriginProtection(),
+		hosts:       newHosts(config.PublicURL, config.AllowedHosts),
+		origins:     newOrigins(config.PublicURL),
 		mux:         http.NewServeMux(),
 		bodyTimeout: bodyTimeout,
 		draining:    make(chan struct{}),
@@ -128,6 +130,7 @@ func New(config Config) *Endpoint {
 		namespace := r.PathValue("namespace")
 		e.serve(w, r, namespace, []string{e.PublicURL + "/mcp/" + namespace})
 	})
+	e.mux.HandleFunc("/", serveNothing)
 	if e.DefaultNamespace != "" {
 		e.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 			e.serve(w, r, e.DefaultNamespace, []string{e.PublicURL + "/mcp/" + e.DefaultNamespace, e.PublicURL + "/mcp"})
@@ -141,6 +144,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limitWrite(w)
 	// In force until the body is read whole: net/http itself reads what a handler that refuses a request leaves of it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(e.bodyTimeout))
+	if !canonical(r.URL.Path) { // the mux would answer with a redirection, which repeats the path
+		serveNothing(w, r)
+		return
+	}
 	e.mux.ServeHTTP(w, r)
 }
 

@@ -36,7 +36,7 @@ func (e *Endpoint) serveMetadata() {
 // describe answers with the metadata of an endpoint. It is for everybody, web pages included, and says the same of a
 // namespace that does not exist.
 func (e *Endpoint) describe(w http.ResponseWriter, r *http.Request, namespace, path string) {
-	if !e.served(namespace) || !e.hostAllowed(r) {
+	if !e.served(namespace) || !e.hosts.allow(r.Host) {
 		http.NotFound(w, r)
 		return
 	}

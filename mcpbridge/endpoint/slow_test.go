@@ -32,7 +32,7 @@ func TestSlowBodies(t *testing.T) {
 			if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
 				t.Fatal(err)
 			}
-			_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n{",
+			_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n{",
 				tc.path, tc.authorization)
 			if err != nil {
 				t.Fatal(err)
