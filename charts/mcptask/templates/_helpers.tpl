@@ -24,7 +24,7 @@ system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ (index . 0).Release
 {{- end }}
 
 {{- define "mcptask.publicURL" -}}
-{{ .Values.publicURL | trimSuffix "/" | default (printf "http://%s-bridge.%s.svc.cluster.local" .Release.Name .Release.Namespace) }}
+{{ .Values.publicURL | trimSuffix "/" | default (printf "%s://%s-bridge.%s.svc.cluster.local" (empty .Values.bridge.tls.secretName | ternary "http" "https") .Release.Name .Release.Namespace) }}
 {{- end }}
 
 {{/* Labels and annotations of a part's Pods: (list . "bridge") */}}
@@ -116,4 +116,24 @@ resources:
   expression: >-
     !has(request.userInfo.groups) || !request.userInfo.groups.exists(g, g in {{ toJson . }})
 {{- end }}
+{{- end }}
+
+{{/* What both parts may reach beside DNS, if that is bounded at all: the values of networkPolicy. */}}
+{{- define "mcptask.egress" -}}
+{{- if not (kindIs "invalid" .egress) -}}
+egress:
+  - ports:
+      - {protocol: UDP, port: 53}
+      - {protocol: TCP, port: 53}
+  {{- with .egress }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The names of the bridge's Service, and what the values add: what the Host header may be beside the public URL's host. */}}
+{{- define "mcptask.allowedHosts" -}}
+{{- $name := printf "%s-bridge" .Release.Name }}
+{{- $inNamespace := printf "%s.%s" $name .Release.Namespace }}
+{{- concat (list $name $inNamespace (print $inNamespace ".svc") (print $inNamespace ".svc.cluster.local")) .Values.bridge.allowedHosts | join "," }}
 {{- end }}
