@@ -95,11 +95,16 @@ func (c *Cluster) publicURL(ctx context.Context, service *corev1.Service) (strin
 func (b *Bridge) Audience(namespace string) string { return b.PublicURL + "/mcp/" + namespace }
 
 // Endpoint is the URL at which a Forwarder's connections reach the tools of a namespace. It names the public host, as
-// the bridge may accept no other, but the connection ends at the bridge itself: no TLS, no path of a proxy before it.
+// the bridge may accept no other, but the connection ends at the bridge itself: no path of a proxy before it, and TLS only
+// where the bridge serves that itself.
 func (b *Bridge) Endpoint(namespace string) (string, error) {
 	public, err := url.Parse(b.PublicURL)
 	if err != nil || public.Host == "" {
 		return "", errors.New("the bridge's --public-url is not a URL: " + b.PublicURL)
 	}
-	return (&url.URL{Scheme: "http", Host: public.Host, Path: "/mcp/" + namespace}).String(), nil
+	scheme := "http"
+	if ports := b.service.Spec.Ports; len(ports) > 0 && ports[0].Name == "https" {
+		scheme = "https"
+	}
+	return (&url.URL{Scheme: scheme, Host: public.Host, Path: "/mcp/" + namespace}).String(), nil
 }

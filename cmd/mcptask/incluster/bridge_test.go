@@ -32,6 +32,12 @@ func service(namespace string) *corev1.Service {
 	}
 }
 
+func serviceWithTLS(namespace string) *corev1.Service {
+	s := service(namespace)
+	s.Spec.Ports[0].Name, s.Spec.Ports[0].Port = "https", 443
+	return s
+}
+
 func deployment(namespace string, arguments ...string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x-bridge", Labels: bridgeLabels}}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "bridge", Args: arguments}}
@@ -73,6 +79,10 @@ func TestFind(t *testing.T) {
 		"without a public URL": {
 			objects:  []runtime.Object{service("other"), deployment("other", "--public-url=")},
 			audience: "http://x-bridge.other.svc.cluster.local/mcp/team-a", endpoint: "http://x-bridge.other.svc.cluster.local/mcp/team-a",
+		},
+		"with TLS of its own": {
+			objects:  []runtime.Object{serviceWithTLS("other"), deployment("other", "--public-url=https://mcp.example.com")},
+			audience: "https://mcp.example.com/mcp/team-a", endpoint: "https://mcp.example.com/mcp/team-a",
 		},
 		"nowhere":         {failure: "is mcptask installed?"},
 		"not there":       {objects: []runtime.Object{service("other")}, namespace: "third", failure: "the namespace third has no Service"},

@@ -2,6 +2,7 @@ package incluster
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,9 @@ func (c *Cluster) NewForwarder(bridge *Bridge) *Forwarder {
 func (f *Forwarder) HTTPClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return f.dial(ctx) },
+		// The API server, whose certificate was checked, leads to the Pod. That of the bridge is made for its public
+		// name, perhaps by an authority that is not known here, and would add nothing.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 	}}
 }
 
