@@ -18,6 +18,11 @@ else
 image = mcptask.dev/$(1)
 endif
 
+# What enforces NetworkPolicies in the tests. The network of the local cluster does not; kind's does, others may.
+netpol = $(if $(filter local,$(CLUSTER)),$(call image,netpol):$(TAG))
+
+FUZZTIME ?= 10s
+
 LDFLAGS = -s -w
 programs = controller bridge taskrt
 DEV = hack/dev.sh
@@ -59,11 +64,11 @@ bin/mcptask $(addprefix bin/,$(programs)):
 
 .PHONY: images
 images: ## The images as OCI archives, into bin/images, without a container engine
-	hack/images.sh $(call image,mcptask):$(TAG) $(call image,examples):$(TAG)
+	hack/images.sh $(call image,mcptask):$(TAG) $(call image,examples):$(TAG) $(call image,netpol):$(TAG)
 
 .PHONY: load
 load: images cluster-up
-	$(DEV) load bin/images/mcptask.tar bin/images/examples.tar
+	$(DEV) load bin/images/mcptask.tar bin/images/examples.tar bin/images/netpol.tar
 
 ##@ Generated code
 
@@ -75,10 +80,14 @@ generate: ## Deep copies, definitions, RBAC, reference documentation
 verify: ## Fail when generated code is stale or code is unformatted
 	hack/verify.sh
 
+.PHONY: lint
+lint: ## Mistakes, known vulnerabilities, and licences of dependencies
+	hack/lint/run.sh
+
 ##@ Test
 
 .PHONY: test
-test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything
+test: verify lint test-unit test-integration test-e2e test-clients test-conformance ## Everything
 
 .PHONY: test-unit
 test-unit: ## Needs nothing
@@ -86,13 +95,17 @@ test-unit: ## Needs nothing
 	go test ./...
 	cd hack/cluster && go vet ./internal/... ./cmd/cluster ./cmd/image && go test ./internal/... ./cmd/cluster ./cmd/image
 
+.PHONY: test-fuzz
+test-fuzz: ## Every entrance, for FUZZTIME each
+	hack/fuzz.sh $(FUZZTIME)
+
 .PHONY: test-integration
 test-integration: ## Needs etcd, kube-apiserver and kube-controller-manager
 	env $$($(DEV) assets) go test -tags integration -count=1 ./test/integration/... ./mcpbridge/...
 
 .PHONY: test-e2e
 test-e2e: load ## Needs nodes: real Pods, the chart installed as users install it
-	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/e2e/...
+	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/e2e/...
 
 .PHONY: test-clients
 test-clients: load ## MCP clients as they are shipped on npm against the installed bridge

@@ -11,6 +11,5 @@ if [[ ! -x $folder/$name ]]; then
   mkdir -p "$folder"
   # Not -trimpath: go-licenses looks for the standard library where it was built.
   GOFLAGS=-buildvcs=false CGO_ENABLED=0 GOBIN=$folder go install "$tool" >&2
-  # A main package in a folder named cmd makes a program named after the module.
 fi
 echo "$folder/$name"

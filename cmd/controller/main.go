@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -13,6 +14,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -27,6 +29,7 @@ type options struct {
 	metricsAddress string
 	probeAddress   string
 	logLevel       zapcore.Level
+	namespaces     []string
 	runtime        jobs.Runtime
 }
 
@@ -37,6 +40,10 @@ func main() {
 	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
 	flag.StringVar(&o.runtime.URL, "runtime-url", "", "the URL of the bridge's runtime port, as Pods reach it; without it no tool can have runtime.enabled")
 	flag.StringVar(&o.runtime.Image, "runtime-image", "", "the image of the sidecar of tools with runtime.enabled; it holds /taskrt")
+	flag.Func("namespaces", "the namespaces whose tools and tasks are looked after, separated by commas; all when empty", func(value string) error {
+		o.namespaces = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+		return nil
+	})
 	flag.TextVar(&o.logLevel, "log-level", zapcore.InfoLevel, "debug, info, warn or error")
 	flag.Parse()
 	ctrl.SetLogger(zap.New(zap.Level(o.logLevel)))
@@ -64,7 +71,7 @@ func run(ctx context.Context, o options) error {
 	config.QPS, config.Burst = 200, 400
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         controllers.CacheOptions(),
+		Cache:                         watched(o.namespaces),
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
@@ -84,4 +91,16 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// watched is what the operator keeps in memory, of some namespaces or of all.
+func watched(namespaces []string) cache.Options {
+	options := controllers.CacheOptions()
+	if len(namespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+	}
+	for _, namespace := range namespaces {
+		options.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	return options
 }

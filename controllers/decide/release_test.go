@@ -171,7 +171,7 @@ func TestATaskWithoutItsPodWaitsForAnAnswer(t *testing.T) {
 		"its node is silent":          {given(releasedJob("a", 0), silentNode, pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Hour)), asked), "input_required", "AwaitingInput", "no Pod is kept", false, false},
 		"resumed, the Pod still ends": {given(resumedJob("a", 0), started(-time.Hour), known("a"), ending, asked, answered("k-1")), "working", "Scheduling", "when the Pod t-x, which was given back, has ended", false, false},
 		"resumed, its node is silent": {given(resumedJob("a", 0), started(-time.Hour), known("a"), silentNode, pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Hour)), asked, answered("k-1")),
-			"working", "Scheduling", "is not ready since", false, false},
+			"working", "Scheduling", "has not been ready since", false, false},
 		"resumed before its Pod was told": {given(resumedJob("a", 0), known("a"), pod(corev1.PodRunning, runningState, uid("a")), asked, answered("k-1")), "working", "Running", "", false, false},
 		"resumed, then queued by another": {given(resumedJob("a", 0), suspend, known("a"), asked, answered("k-1")), "working", "Queued", "suspended", false, false},
 		"resumed, then cancelled":         {given(resumedJob("a", 0), started(-time.Hour), known("a"), cancelAt(-time.Second), ending, asked, answered("k-1")), "cancelled", "Cancelled", "", false, true},

@@ -137,3 +137,16 @@ egress:
 {{- $inNamespace := printf "%s.%s" $name .Release.Namespace }}
 {{- concat (list $name $inNamespace (print $inNamespace ".svc") (print $inNamespace ".svc.cluster.local")) .Values.bridge.allowedHosts | join "," }}
 {{- end }}
+
+{{/* The namespaces that are watched, as a JSON array; empty for all. */}}
+{{- define "mcptask.namespaces" -}}
+{{- if .Values.namespaces }}{{ toJson .Values.namespaces }}
+{{- else if eq .Values.rbac.scope "namespace" }}{{ list .Release.Namespace | toJson }}
+{{- else }}[]
+{{- end }}
+{{- end }}
+
+{{/* Where both parts have their rights, as a JSON array of namespaces; [""] is the cluster. */}}
+{{- define "mcptask.rbacNamespaces" -}}
+{{- if eq .Values.rbac.scope "namespace" }}{{ include "mcptask.namespaces" . }}{{ else }}[""]{{ end }}
+{{- end }}
