@@ -15,7 +15,7 @@ const graceSlack = 10 * time.Second
 
 // doubtful is the Pod that makes one doubt its node; nil where there is none. Either the Pod should have been gone for some time, or
 // it is called not ready while each of its containers is ready: that is how Kubernetes marks the Pods of a node that is silent. Of
-// several Pods the newest counts, or any that a Job waits for which has announced its end.
+// several Pods the newest counts, or any that a Job waits for which has announced its end. Before a next one is made it is the Pod that was given back.
 func doubtful(in *Input) *corev1.Pod {
 	if announced(in.Job) {
 		for i := range in.Pods {
@@ -25,7 +25,7 @@ func doubtful(in *Input) *corev1.Pod {
 		}
 	}
 	pod := in.Newest()
-	if pod == nil && in.Ending != nil && !podEnded(in.Ending) && pastGrace(in, in.Ending) {
+	if pod == nil && in.Ending != nil && pastGrace(in, in.Ending) {
 		return in.Ending
 	}
 	if pod != nil && !podEnded(pod) && (pastGrace(in, pod) || markedNotReady(pod)) {
