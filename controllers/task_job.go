@@ -79,10 +79,12 @@ func (r *TaskReconciler) listPods(ctx context.Context, from client.Reader, task 
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !belongs(&pod, task, job) }), nil
 }
 
+// belongs says whether the Pod is the task's: its Job's, or that of a Job that is gone or going.
 func belongs(pod *corev1.Pod, task *v1alpha1.McpTask, job *batchv1.Job) bool {
-	if job != nil {
+	if job != nil && (job.DeletionTimestamp == nil || metav1.IsControlledBy(pod, job)) {
 		return metav1.IsControlledBy(pod, job)
 	}
+	// A Job that is deleted alone lets go of its Pods first.
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return slices.Contains(task.Status.PodUIDs, pod.UID) || owner != nil && task.Status.JobRef != nil && owner.UID == task.Status.JobRef.UID
 }

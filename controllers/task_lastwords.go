@@ -50,12 +50,16 @@ func (r *TaskReconciler) listen(ctx context.Context, task *v1alpha1.McpTask, see
 	}
 }
 
-// withRemembered adds the Pods that were seen being deleted and are gone.
+// withRemembered adds the Pods that were seen being deleted and are gone. Those that are still there keep the deletion that was asked for
+// first.
 func (r *TaskReconciler) withRemembered(task *v1alpha1.McpTask, job *batchv1.Job, pods []corev1.Pod) []corev1.Pod {
-	for _, pod := range r.LastWords.Pods(client.ObjectKeyFromObject(task)) {
-		known := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == pod.UID })
-		if !known && belongs(&pod, task, job) {
-			pods = append(pods, pod)
+	for _, was := range r.LastWords.Pods(client.ObjectKeyFromObject(task)) {
+		i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.UID == was.UID })
+		switch {
+		case i >= 0:
+			pods[i].DeletionTimestamp, pods[i].DeletionGracePeriodSeconds = was.DeletionTimestamp, was.DeletionGracePeriodSeconds
+		case belongs(&was, task, job):
+			pods = append(pods, was)
 		}
 	}
 	return pods

@@ -67,6 +67,8 @@ func (k *Keeper) See(task types.NamespacedName, pod *corev1.Pod, gone bool) {
 	if i < 0 {
 		pods = append(pods, now)
 	} else {
+		// Its node deletes it once more, with no grace, when its containers have ended: that is not when it was asked to go.
+		now.DeletionTimestamp, now.DeletionGracePeriodSeconds = pods[i].DeletionTimestamp, pods[i].DeletionGracePeriodSeconds
 		pods[i] = now
 	}
 	k.pods.Add(task, pods, keep)

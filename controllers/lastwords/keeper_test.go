@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,8 +38,11 @@ func TestAPodIsRememberedAsItWasLastSeen(t *testing.T) {
 	k.See(task, podOf("finished", true, corev1.PodSucceeded), false)
 	k.See(task, podOf("ends", true, corev1.PodRunning), false)
 	ends := podOf("ends", true, corev1.PodFailed)
+	asked := *ends.DeletionTimestamp
 	ends.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143}}
 	k.See(task, ends, false)
+	later, none := metav1.NewTime(asked.Add(3*time.Second)), int64(0)
+	ends.DeletionTimestamp, ends.DeletionGracePeriodSeconds = &later, &none // by its node, at the end
 	k.See(task, ends, true)
 	k.See(task, podOf("vanishes", true, corev1.PodRunning), true)
 	pods := k.Pods(task)
@@ -47,6 +51,9 @@ func TestAPodIsRememberedAsItWasLastSeen(t *testing.T) {
 	}
 	if state := pods[0].Status.ContainerStatuses[0].State.Terminated; state == nil || state.ExitCode != 143 {
 		t.Errorf("%+v", pods[0].Status)
+	}
+	if since := pods[0].DeletionTimestamp.Sub(asked.Time).Abs(); since > time.Second {
+		t.Errorf("it was asked to go %s later", since)
 	}
 	if state := pods[1].Status.ContainerStatuses[0].State; pods[1].Status.Phase != corev1.PodFailed || state.Running != nil || state.Terminated.Reason != unknown {
 		t.Errorf("%+v", pods[1].Status)
