@@ -4,6 +4,7 @@ package mcpbridge_test
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 )
 
 // creations measures the creations of tasks on their way to the API server and back.
@@ -45,7 +48,10 @@ func BenchmarkHandleBesideRawCreate(b *testing.B) {
 	before := cfg
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(inside.wrap)
-	r := startBridge(b, nil)
+	r := startBridge(b, func(o *mcpbridge.Options) {
+		o.Limits = limits.Limits{StoredTasksPerNamespace: 1e6, StoredTasksPerCaller: 1e6, RunningTasksPerCaller: 1e6, CallsPerMinute: 1e6, PollsPerSecond: 1e6}
+		o.Log = slog.New(slog.DiscardHandler)
+	})
 	cfg = before
 	newTool(b, namespace, "tool", nil)
 	agent := agent(r, namespace)

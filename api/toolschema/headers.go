@@ -1,6 +1,7 @@
 package toolschema
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -11,6 +12,9 @@ import (
 const headerKeyword = "x-mcp-header"
 
 var headerToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // RFC 9110, section 5.6.2
+
+// NamesHeaders says whether an inputSchema may have x-mcp-header annotations. (A property of that name counts too.)
+func NamesHeaders(raw []byte) bool { return bytes.Contains(raw, []byte(headerKeyword)) }
 
 // CheckHeaders says whether the x-mcp-header annotations of an inputSchema are ones that clients accept: on properties that the root
 // reaches through properties alone, of type string, integer or boolean, with names that are tokens and differ (2026-07-28,

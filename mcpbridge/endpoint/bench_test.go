@@ -123,6 +123,33 @@ func cpuTime(b *testing.B) int64 {
 	return usage.Utime.Nano() + usage.Stime.Nano()
 }
 
+// A call that is answered with a task, over a connection, with a cluster that takes no time.
+func BenchmarkToolsCall(b *testing.B) {
+	f := newFixture(b, nil)
+	f.offer("tool", nil)
+	request, err := f.alice.Request(b.Context(), "tools/call", map[string]any{"name": "tool"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		again := request.Clone(b.Context())
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		response, err := http.DefaultClient.Do(again)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		if response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+			b.Fatalf("HTTP %d, %v", response.StatusCode, err)
+		}
+	}
+}
+
 // A call that goes through the SDK, for comparison.
 func BenchmarkToolsList(b *testing.B) {
 	f := newFixture(b, nil)

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -71,6 +72,30 @@ func (e *Endpoint) call(ctx context.Context, x *exchange, session *mcp.ServerSes
 		x.stream.begin()
 	}
 	return e.await(ctx, x, session, tool, task, limit)
+}
+
+// serveHandle answers a call that waits for nothing: with a task, or with what is asked before there is one. It does not go through the
+// SDK, which reads and writes each message several times over.
+func (e *Endpoint) serveHandle(x *exchange) {
+	e.calls.Add(1)
+	defer e.calls.Done()
+	a, failure := e.call(x.http.Context(), x, nil)
+	if failure != nil {
+		x.fail(failure)
+		return
+	}
+	if a.Meta == nil {
+		a.Meta = mcp.Meta{}
+	}
+	if _, said := a.Meta[wire.MetaServerInfo]; !said { // as the SDK does
+		a.Meta[wire.MetaServerInfo] = e.Server
+	}
+	result, err := json.Marshal(a)
+	if err != nil {
+		x.fail(e.internal(x, err))
+		return
+	}
+	x.result(result)
 }
 
 // reserve takes one of the places for calls that wait, before there is a task. It returns how long the call may wait.

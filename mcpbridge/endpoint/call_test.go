@@ -166,7 +166,11 @@ func TestWhatTheClusterRefuses(t *testing.T) {
 				}
 				return
 			}
-			failsWith(t, response, -32603, 200, tc.words)
+			status := http.StatusOK
+			if name == "a panic" {
+				status = http.StatusInternalServerError
+			}
+			failsWith(t, response, -32603, status, tc.words)
 			var data struct{ ErrorID string }
 			if json.Unmarshal(response.Error.Data, &data) != nil || !strings.Contains(f.log.String(), `"errorId":"`+data.ErrorID+`"`) || data.ErrorID == "" {
 				t.Errorf("the log does not have the error of %s", response.Raw)
@@ -210,5 +214,22 @@ func TestTheBridgeSurvivesAnything(t *testing.T) {
 	}
 	if log := f.log.String(); strings.Contains(log, "panic") {
 		t.Errorf("a panic: %s", log)
+	}
+}
+
+// A call that is answered with a task at once does not go through the SDK. What it is told is the same.
+func TestAHandleIsTheSameWithAndWithoutTheSDK(t *testing.T) {
+	answers := map[string]*mcptest.Response{}
+	for name, schema := range map[string]string{"without": `{"type":"object"}`, "with": `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`} {
+		f := newFixture(t, nil)
+		f.offer("tool", func(s *v1alpha1.McpToolSpec) { s.InputSchema = &runtime.RawExtension{Raw: []byte(schema)} })
+		response := f.alice.Call(t, "tools/call", map[string]any{"name": "tool", "arguments": map[string]any{}})
+		task := f.cluster.only(t)
+		response.Raw = strings.NewReplacer(task.Name, "TASK", task.CreationTimestamp.UTC().Format(time.RFC3339Nano), "NOW").Replace(response.Raw)
+		answers[name] = response
+	}
+	with, without := answers["with"], answers["without"]
+	if with.Error != nil || with.Raw != without.Raw || with.Status != without.Status || with.Header.Get("Content-Type") != without.Header.Get("Content-Type") {
+		t.Errorf("HTTP %d %s\n%s\nwithout the SDK HTTP %d %s\n%s", with.Status, with.Header.Get("Content-Type"), with.Raw, without.Status, without.Header.Get("Content-Type"), without.Raw)
 	}
 }

@@ -56,6 +56,10 @@ func (e *Endpoint) serveSDK(x *exchange) {
 		x.fail(unknownTool(x)) // the SDK knows tools that this caller may not call
 		return
 	}
+	if x.tool != nil && waitLimit(x, x.tool) == 0 && !x.tool.MirrorsArguments() {
+		e.serveHandle(x)
+		return
+	}
 	id := x.request.ID
 	if !x.request.ExactID() {
 		id = json.RawMessage(strconv.Quote(rand.Text())) // the SDK would round it; the stream puts it back

@@ -30,8 +30,9 @@ type Tool struct {
 	// Payload is what the payloads of this tool's tasks depend on.
 	Payload tasks.Tool
 
-	listed *mcp.Tool
-	fault  error // why the tool cannot be offered
+	listed  *mcp.Tool
+	mirrors bool
+	fault   error // why the tool cannot be offered
 }
 
 // compile reads an McpTool. Its fault says which of its schemas cannot be used and why.
@@ -47,6 +48,7 @@ func compile(object *v1alpha1.McpTool) *Tool {
 	var err error
 	if schema := object.Spec.InputSchema; schema != nil {
 		t.listed.InputSchema = json.RawMessage(schema.Raw)
+		t.mirrors = toolschema.NamesHeaders(schema.Raw)
 		t.Input, err = toolschema.Compile(schema.Raw)
 	} else {
 		t.Input, err = toolschema.Compile(nil)
@@ -111,6 +113,9 @@ func (t *Tool) Limits() limits.Tool {
 	}
 	return bounds
 }
+
+// MirrorsArguments says whether clients repeat some of the tool's arguments in headers (2026-07-28, server/tools, x-mcp-header).
+func (t *Tool) MirrorsArguments() bool { return t.mirrors }
 
 // SyncWindow is how long a caller that understands tasks waits before it gets one.
 func (t *Tool) SyncWindow() time.Duration {
