@@ -76,7 +76,7 @@ func command() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&s.name, "name", cluster.DefaultName, "name of the cluster")
 	root.AddCommand(
-		s.up(), s.down(), s.status(), s.kubeconfig(), s.load(), s.kill(), s.stop(), s.start(), s.exec(), s.logs(),
+		s.up(), s.down(), s.status(), s.kubeconfig(), s.load(), s.kill(), s.stop(), s.start(), s.cut(), s.heal(), s.exec(), s.logs(),
 		s.build(), s.assets(), s.bin(), s.clean(), initCommand(),
 	)
 	return root
@@ -184,6 +184,19 @@ func (s *session) stop() *cobra.Command {
 func (s *session) start() *cobra.Command {
 	return s.on("start ROLE...", "Power nodes on again and wait until they are ready", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *cluster.Cluster, args []string) error { return c.Start(ctx, args) })
+}
+
+func (s *session) cut() *cobra.Command {
+	var all bool
+	cmd := s.on("cut ROLE...", "Cut the network between nodes and the control plane", cobra.MinimumNArgs(1),
+		func(ctx context.Context, c *cluster.Cluster, args []string) error { return c.Cut(ctx, args, all) })
+	cmd.Flags().BoolVar(&all, "all", false, "cut off from other nodes and from this machine, too")
+	return cmd
+}
+
+func (s *session) heal() *cobra.Command {
+	return s.on("heal ROLE...", "Join nodes again that were cut off", cobra.MinimumNArgs(1),
+		func(ctx context.Context, c *cluster.Cluster, args []string) error { return c.Heal(ctx, args) })
 }
 
 func (s *session) exec() *cobra.Command {
