@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+
+	"github.com/mcptask/mcptask/test/chaos/agents"
+	"github.com/mcptask/mcptask/test/chaos/faults"
+	"github.com/mcptask/mcptask/test/chaos/observe"
+	"github.com/mcptask/mcptask/test/chaos/record"
+	"github.com/mcptask/mcptask/test/chaos/recorder"
+	"github.com/mcptask/mcptask/test/chaos/schedule"
+	"github.com/mcptask/mcptask/test/chaos/verdict"
+)
+
+// settings of a run.
+type settings struct {
+	seed                            uint64
+	faults, accounts, atOnce        int
+	image, program, cluster, folder string
+	limit                           time.Duration
+}
+
+const (
+	system    = "mcptask-system"
+	publicURL = "http://mcptask-bridge.mcptask-system.svc.cluster.local"
+	// retention is how long ended tasks are kept. It must be long enough for clients to see the end through an outage.
+	retention = 45 * time.Second
+	// patience is how long tasks may take to end once everything is healed, and to be gone after their retention.
+	patience = 3 * time.Minute
+	// warmUp is how long tasks run before the first fault.
+	warmUp = 8 * time.Second
+)
+
+// running is a run under way.
+type running struct {
+	settings
+	config    *rest.Config
+	client    kubernetes.Interface
+	dynamic   dynamic.Interface
+	log       *record.Log
+	namespace string
+	breaker   *faults.Breaker
+	began     time.Time
+}
+
+// say prints a line with the time since the beginning.
+func (r *running) say(format string, args ...any) {
+	fmt.Printf("%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// prepare makes the namespace and finds out what can be broken.
+func prepare(ctx context.Context, s settings) (*running, error) {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster: %w", err)
+	}
+	config.QPS, config.Burst = 100, 200
+	r := &running{settings: s, config: config, began: time.Now()}
+	if r.client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if r.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if r.log, err = record.Create(s.recordFile()); err != nil {
+		return nil, err
+	}
+	made, err := r.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: v1.ObjectMeta{
+		GenerateName: "mcptask-chaos-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}, v1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	r.namespace = made.Name
+	r.breaker = &faults.Breaker{Kubernetes: r.client, Log: r.log, System: system, Tasks: r.namespace, Program: s.program, Cluster: s.cluster, Tell: r.say}
+	return r, r.breaker.Prepare(ctx)
+}
+
+// run makes the faults while clients work, mends everything, and waits until all is over.
+func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, error) {
+	observing, stopObserving := context.WithCancel(ctx)
+	defer stopObserving()
+	var observers sync.WaitGroup
+	for kind := range observe.Resources {
+		observers.Go(func() { observe.Follow(observing, r.dynamic, r.log, r.namespace, kind) })
+	}
+	url, err := r.takeDown()
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := r.makeTools(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	known := &replicas{}
+	go known.follow(observing, r.client, system)
+
+	working, stopWorking := context.WithCancel(ctx)
+	defer stopWorking()
+	placing, stopPlacing := context.WithCancel(working)
+	defer stopPlacing()
+	var clients sync.WaitGroup
+	for i := range r.accounts {
+		account := fmt.Sprintf("agent-%d", i+1)
+		token, err := r.token(ctx, account)
+		if err != nil {
+			return nil, err
+		}
+		newer, older := agents.Pair(working, agents.Config{Account: account, Token: token, Path: "/mcp/" + r.namespace, Replicas: known.urls,
+			Kinds: kinds, Seed: r.seed + uint64(i), Log: r.log})
+		for _, agent := range []*agents.Agent{newer, older} {
+			clients.Go(func() { agent.Place(working, placing, r.atOnce) })
+		}
+	}
+	r.say("namespace %s, seed %d, %d faults, %d clients", r.namespace, r.seed, len(plan), 2*r.accounts)
+	if err := r.breakThings(ctx, plan); err != nil {
+		return nil, err
+	}
+	stopPlacing()
+	healing, stopHealing := context.WithTimeout(ctx, patience)
+	healed := record.Fault{Kind: verdict.Healed, Began: time.Now()}
+	err = r.breaker.Heal(healing)
+	stopHealing()
+	if err != nil {
+		return nil, err
+	}
+	healed.Ended = time.Now()
+	r.log.Fault(healed)
+	r.say("everything is mended; waiting for the tasks to end and to go")
+
+	enough := time.AfterFunc(patience+retention, stopWorking)
+	clients.Wait()
+	enough.Stop()
+	r.awaitNothing(ctx)
+	stopWorking()
+	stopObserving()
+	observers.Wait()
+	r.say("the clients have seen all of their tasks go")
+	return r.log, r.log.Close()
+}
+
+// breakThings makes the faults of the plan. Before each it waits until tasks can be called, if not for long, so that each
+// hits something that works.
+func (r *running) breakThings(ctx context.Context, plan []schedule.Fault) error {
+	var left []string
+	for _, kind := range schedule.Kinds() {
+		if !r.breaker.Can(kind) {
+			left = append(left, string(kind))
+		}
+	}
+	if left != nil {
+		r.say("left out, because they need more than kubectl: %s", strings.Join(left, ", "))
+	}
+	wait(ctx, warmUp)
+	over := time.Now().Add(r.limit)
+	for _, fault := range plan {
+		wait(ctx, fault.Pause)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Now().After(over) {
+			return fmt.Errorf("the time is over after %d of %d faults", fault.N-1, len(plan))
+		}
+		if !r.breaker.Can(fault.Kind) {
+			continue
+		}
+		r.breaker.Do(ctx, fault)
+	}
+	wait(ctx, 2*time.Second)
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// takeDown starts the recorder, on the address of this machine from which the API server is reached: Pods reach it too.
+func (r *running) takeDown() (string, error) {
+	server, err := url.Parse(r.config.Host)
+	if err != nil {
+		return "", err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(server.Hostname(), "0"))
+	if err != nil {
+		return "", fmt.Errorf("the recorder: %w", err)
+	}
+	service := &http.Server{Handler: recorder.New(r.log), ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = service.Serve(listener) }() // until the program ends
+	return "http://" + listener.Addr().String(), nil
+}
+
+// makeTools applies the tools and waits until they are ready.
+func (r *running) makeTools(ctx context.Context, recorder string) (kinds []string, err error) {
+	template, err := os.ReadFile("test/chaos/tools.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var manifests strings.Builder
+	for _, kind := range toolKinds {
+		kinds = append(kinds, kind.name)
+		manifests.WriteString("---\n" + strings.NewReplacer("KIND", kind.name, "IMAGE", r.image, "RECORDER", recorder, "RETENTION", retention.String(),
+			"RUNTIME", kind.runtime, "RETRIES", fmt.Sprint(verdict.Retries[kind.name])).Replace(string(template)))
+	}
+	if err := r.kubectl(ctx, manifests.String(), "apply", "-f", "-"); err != nil {
+		return nil, err
+	}
+	return kinds, r.kubectl(ctx, "", "wait", "mcptools", "--all", "--for=condition=Ready", "--timeout=60s")
+}
+
+func (r *running) kubectl(ctx context.Context, stdin string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--namespace", r.namespace}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// token makes an account and a token of it that lasts as long as the run.
+func (r *running) token(ctx context.Context, account string) (string, error) {
+	accounts := r.client.CoreV1().ServiceAccounts(r.namespace)
+	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: v1.ObjectMeta{Name: account}}, v1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	made, err := accounts.CreateToken(ctx, account, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: []string{publicURL + "/mcp/" + r.namespace}, ExpirationSeconds: ptr.To[int64](12 * 3600),
+	}}, v1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return made.Status.Token, nil
+}
+
+// awaitNothing waits until no task, Job, Pod or Secret is left, as long as patience lasts: the verdict says what is.
+func (r *running) awaitNothing(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	for ctx.Err() == nil {
+		left := 0
+		for _, resource := range observe.Resources {
+			list, err := r.dynamic.Resource(resource).Namespace(r.namespace).List(ctx, v1.ListOptions{})
+			if err != nil {
+				left++
+				continue
+			}
+			left += len(list.Items)
+		}
+		if left == 0 {
+			break
+		}
+		wait(ctx, time.Second)
+	}
+	wait(ctx, 2*time.Second) // the observers hear of it, too
+}
+
+// keep collects what explains a violation.
+func (r *running) keep() {
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	save := func(name, command string, args ...string) {
+		out, err := exec.CommandContext(ctx, command, args...).CombinedOutput()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(r.folder, name), out, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "keep %s: %v\n", name, err)
+		}
+	}
+	save("objects.yaml", "kubectl", "--namespace", r.namespace, "get", "mcptools,mcptasks,jobs,pods,secrets,events", "-o", "yaml")
+	save("system.yaml", "kubectl", "--namespace", system, "get", "pods,deployments,events", "-o", "yaml")
+	for _, part := range []string{"bridge", "controller"} {
+		save(part+".log", "kubectl", "--namespace", system, "logs", "--prefix", "--tail=-1", "-l", "app.kubernetes.io/component="+part)
+		save(part+"-previous.log", "kubectl", "--namespace", system, "logs", "--prefix", "--tail=-1", "--previous", "--ignore-errors", "-l", "app.kubernetes.io/component="+part)
+	}
+	if r.program == "" {
+		return
+	}
+	for _, log := range []string{"cp/kube-apiserver", "cp/kube-controller-manager", "cp/etcd", "cp/init", "node1/kubelet", "node1/containerd", "node1/init", "node2/kubelet", "node2/containerd", "node2/init"} {
+		save(strings.ReplaceAll(log, "/", "-")+".log", r.program, "--name", r.cluster, "logs", log)
+	}
+}
+
+// remove ends the namespace. That it goes shows that no finalizer is left.
+func (r *running) remove() error {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	if err := r.kubectl(ctx, "", "delete", "namespace", r.namespace, "--timeout=60s"); err != nil {
+		return fmt.Errorf("the namespace does not go: %w", err)
+	}
+	return nil
+}
+
+// toolKind is a kind of work, and the runtime that its tool has.
+type toolKind struct{ name, runtime string }
+
+var toolKinds = slices.Clip([]toolKind{
+	{"short", "{enabled: false}"},
+	{"long", "{enabled: true}"},
+	{"asking", "{enabled: true, asks: [Form]}"},
+	{"releasing", "{enabled: true, asks: [Form], whileWaiting: Release}"},
+	{"large", "{enabled: true}"},
+	{"failing", "{enabled: false}"},
+	{"cancelled", "{enabled: false}"},
+	{"retrying", "{enabled: false}"},
+})
