@@ -221,8 +221,8 @@ func (r *running) makeTools(ctx context.Context, recorder string) (kinds []strin
 	var manifests strings.Builder
 	for _, kind := range toolKinds {
 		kinds = append(kinds, kind.name)
-		manifests.WriteString("---\n" + strings.NewReplacer("KIND", kind.name, "IMAGE", r.image, "RECORDER", recorder, "RETENTION", retention.String(),
-			"RUNTIME", kind.runtime, "RETRIES", fmt.Sprint(verdict.Retries[kind.name])).Replace(string(template)))
+		manifests.WriteString("---\n" + strings.NewReplacer("${KIND}", kind.name, "${IMAGE}", r.image, "${RECORDER}", recorder,
+			"${RETENTION}", retention.String(), "${RUNTIME}", kind.runtime, "${RETRIES}", fmt.Sprint(verdict.Retries[kind.name])).Replace(string(template)))
 	}
 	if err := r.kubectl(ctx, manifests.String(), "apply", "-f", "-"); err != nil {
 		return nil, err

@@ -127,7 +127,9 @@ func (l *legacy) get(ctx context.Context, task string) record.Read {
 			err = s.fill(l.log, &read)
 		}
 	}
-	read.Refused, read.Lost = outcome(err)
+	if !read.Unknown {
+		read.Refused, read.Lost = outcome(err)
+	}
 	return read
 }
 
@@ -162,6 +164,7 @@ func (l *legacy) await(ctx context.Context, task string) record.Read {
 	read, raw, err := l.look(ctx, "tasks/result", task)
 	var no *refusal
 	switch {
+	case read.Unknown:
 	case err == nil:
 		var result struct{ IsError bool }
 		if json.Unmarshal(raw, &result) != nil {
