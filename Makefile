@@ -87,7 +87,7 @@ lint: ## Mistakes, known vulnerabilities, and licences of dependencies
 ##@ Test
 
 .PHONY: test
-test: verify lint test-unit test-integration test-e2e test-clients test-conformance ## Everything
+test: verify lint test-unit test-integration test-e2e test-clients test-conformance test-chaos ## Everything
 
 .PHONY: test-unit
 test-unit: ## Needs nothing
@@ -114,6 +114,10 @@ test-clients: load ## MCP clients as they are shipped on npm against the install
 .PHONY: test-conformance
 test-conformance: load ## The official MCP conformance suite: tasks against the installed bridge, all of it against its endpoint
 	IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -p 1 -timeout 30m ./test/conformance/...
+
+.PHONY: test-chaos
+test-chaos: images ## Tasks of all kinds while everything is killed: SEED=number FAULTS=number
+	EXAMPLES_IMAGE=$(call image,examples):$(TAG) SEED=$(SEED) FAULTS=$(FAULTS) hack/chaos/run.sh $(call image,mcptask) $(TAG)
 
 .PHONY: bench
 bench: load ## Ratios against a baseline of the same run

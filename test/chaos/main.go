@@ -33,7 +33,8 @@ var errViolations = errors.New("promises were broken; see above")
 
 func run(ctx context.Context) error {
 	s := settings{}
-	var seed, only, judge string
+	var seed, judge string
+	var only bool
 	flag.StringVar(&seed, "seed", "1", "what the schedule of faults and the calls are made of: a number")
 	flag.IntVar(&s.faults, "faults", 12, "how many faults there are")
 	flag.StringVar(&s.image, "image", "mcptask.dev/examples:dev", "image of the work")
@@ -43,7 +44,8 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.accounts, "accounts", 2, "how many callers there are; each has a client of either revision")
 	flag.IntVar(&s.atOnce, "at-once", 2, "how many tasks each client has at a time")
 	flag.DurationVar(&s.limit, "limit", 0, "when to stop making faults; 0: ten seconds for each, and ten minutes")
-	flag.StringVar(&only, "plan", "", "yes: print the schedule, and do nothing")
+	flag.StringVar(&s.recorderHost, "recorder-host", "", "address of this machine that Pods reach; empty: that of the local cluster's API server")
+	flag.BoolVar(&only, "plan", false, "print the schedule, and do nothing")
 	flag.StringVar(&judge, "judge", "", "judge the record in this file again, and do nothing else")
 	flag.Parse()
 	var err error
@@ -58,7 +60,7 @@ func run(ctx context.Context) error {
 		return pronounce(log)
 	}
 	plan := schedule.Plan(s.seed, s.faults)
-	if only != "" {
+	if only {
 		for _, fault := range plan {
 			fmt.Println(fault)
 		}

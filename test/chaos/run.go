@@ -16,6 +16,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -34,10 +35,10 @@ import (
 
 // settings of a run.
 type settings struct {
-	seed                            uint64
-	faults, accounts, atOnce        int
-	image, program, cluster, folder string
-	limit                           time.Duration
+	seed                                          uint64
+	faults, accounts, atOnce                      int
+	image, program, cluster, folder, recorderHost string
+	limit                                         time.Duration
 }
 
 const (
@@ -112,7 +113,7 @@ func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, 
 	if err != nil {
 		return nil, err
 	}
-	known := &replicas{}
+	known := &replicas{forward: r.program == ""}
 	go known.follow(observing, r.client, system)
 
 	working, stopWorking := context.WithCancel(ctx)
@@ -197,13 +198,17 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// takeDown starts the recorder, on the address of this machine from which the API server is reached: Pods reach it too.
+// takeDown starts the recorder, where nobody says otherwise on the address of the local cluster's API server: Pods reach it, too.
 func (r *running) takeDown() (string, error) {
-	server, err := url.Parse(r.config.Host)
-	if err != nil {
-		return "", err
+	host := r.recorderHost
+	if host == "" {
+		server, err := url.Parse(r.config.Host)
+		if err != nil {
+			return "", err
+		}
+		host = server.Hostname()
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(server.Hostname(), "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return "", fmt.Errorf("the recorder: %w", err)
 	}
@@ -243,6 +248,13 @@ func (r *running) kubectl(ctx context.Context, stdin string, args ...string) err
 func (r *running) token(ctx context.Context, account string) (string, error) {
 	accounts := r.client.CoreV1().ServiceAccounts(r.namespace)
 	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: v1.ObjectMeta{Name: account}}, v1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	if _, err := r.client.RbacV1().RoleBindings(r.namespace).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: v1.ObjectMeta{Name: account},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "mcptask-caller"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: r.namespace, Name: account}},
+	}, v1.CreateOptions{}); err != nil {
 		return "", err
 	}
 	made, err := accounts.CreateToken(ctx, account, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -298,7 +310,11 @@ func (r *running) keep() {
 	if r.program == "" {
 		return
 	}
-	for _, log := range []string{"cp/kube-apiserver", "cp/kube-controller-manager", "cp/etcd", "cp/init", "node1/kubelet", "node1/containerd", "node1/init", "node2/kubelet", "node2/containerd", "node2/init"} {
+	logs := []string{"cp/kube-apiserver", "cp/kube-controller-manager", "cp/kube-scheduler", "cp/etcd", "cp/init"}
+	for _, node := range r.breaker.Nodes() {
+		logs = append(logs, node+"/kubelet", node+"/containerd", node+"/init")
+	}
+	for _, log := range logs {
 		save(strings.ReplaceAll(log, "/", "-")+".log", r.program, "--name", r.cluster, "logs", log)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type Agent struct {
 
 	mu      sync.Mutex
 	calls   int
+	deck    []string
 	answers map[record.Question]bool // by task and key: being answered
 	ended   map[string]bool
 	working sync.WaitGroup
@@ -110,7 +112,7 @@ func (a *Agent) one(ctx, placing context.Context) {
 func (a *Agent) call(ctx context.Context) (task, kind string) {
 	a.mu.Lock()
 	a.calls++
-	kind = a.kinds[a.random.IntN(len(a.kinds))]
+	kind = a.deal()
 	c := record.Call{Client: a.name, Era: a.era, ID: fmt.Sprintf("%s/%d", a.name, a.calls), Kind: kind, Nonce: fmt.Sprintf("%08x", a.random.Uint32())}
 	// What needs somebody who answers or cancels would never end if its handle were lost.
 	c.Keyed = kind == "asking" || kind == "releasing" || kind == "cancelled" || a.random.Float64() < 0.7
@@ -128,6 +130,17 @@ func (a *Agent) call(ctx context.Context) (task, kind string) {
 		pause(ctx, a.between(300*time.Millisecond, time.Second))
 	}
 	return "", kind
+}
+
+// deal chooses a kind: each comes once before any comes again.
+func (a *Agent) deal() string {
+	if len(a.deck) == 0 {
+		a.deck = slices.Clone(a.kinds)
+		a.random.Shuffle(len(a.deck), func(i, j int) { a.deck[i], a.deck[j] = a.deck[j], a.deck[i] })
+	}
+	kind := a.deck[0]
+	a.deck = a.deck[1:]
+	return kind
 }
 
 // look asks for the task, now and then as the same caller in the other revision, too.

@@ -63,6 +63,9 @@ func (b *Breaker) Prepare(ctx context.Context) error {
 	return nil
 }
 
+// Nodes are the names of the nodes.
+func (b *Breaker) Nodes() []string { return b.nodes }
+
 const component = "app.kubernetes.io/component"
 
 // Can says whether a kind of fault can be made here.
