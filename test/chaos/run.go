@@ -134,7 +134,7 @@ func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, 
 		}
 	}
 	r.say("namespace %s, seed %d, %d faults, %d clients", r.namespace, r.seed, len(plan), 2*r.accounts)
-	if err := r.breakThings(ctx, plan); err != nil {
+	if err := r.breakThings(ctx, plan, known); err != nil {
 		return nil, err
 	}
 	stopPlacing()
@@ -162,7 +162,7 @@ func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, 
 
 // breakThings makes the faults of the plan. Before each it waits until tasks can be called, if not for long, so that each
 // hits something that works.
-func (r *running) breakThings(ctx context.Context, plan []schedule.Fault) error {
+func (r *running) breakThings(ctx context.Context, plan []schedule.Fault, known *replicas) error {
 	var left []string
 	for _, kind := range schedule.Kinds() {
 		if !r.breaker.Can(kind) {
@@ -185,10 +185,29 @@ func (r *running) breakThings(ctx context.Context, plan []schedule.Fault) error 
 		if !r.breaker.Can(fault.Kind) {
 			continue
 		}
+		r.breathe(ctx, known)
 		r.breaker.Do(ctx, fault)
 	}
 	wait(ctx, 2*time.Second)
 	return nil
+}
+
+// breath is how long it is waited before a fault for what was broken before it.
+const breath = 20 * time.Second
+
+// breathe waits until some replica is there and the API server answers.
+func (r *running) breathe(ctx context.Context, known *replicas) {
+	ctx, stop := context.WithTimeout(ctx, breath)
+	defer stop()
+	for ctx.Err() == nil {
+		limited, stop := context.WithTimeout(ctx, 2*time.Second)
+		_, err := r.client.CoreV1().Namespaces().Get(limited, r.namespace, v1.GetOptions{})
+		stop()
+		if err == nil && len(known.urls()) > 0 {
+			return
+		}
+		wait(ctx, 300*time.Millisecond)
+	}
 }
 
 func wait(ctx context.Context, d time.Duration) {
