@@ -101,11 +101,11 @@ test-fuzz: ## Every entrance, for FUZZTIME each
 
 .PHONY: test-integration
 test-integration: ## Needs etcd, kube-apiserver and kube-controller-manager
-	env $$($(DEV) assets) go test -tags integration -count=1 ./test/integration/... ./mcpbridge/...
+	env $$($(DEV) assets) go test -tags integration -count=1 -timeout 30m ./test/integration/... ./mcpbridge/...
 
 .PHONY: test-e2e
 test-e2e: load ## Needs nodes: real Pods, the chart installed as users install it
-	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 30m ./test/e2e/...
+	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 60m ./test/e2e/...
 
 .PHONY: test-clients
 test-clients: load ## MCP clients as they are shipped on npm against the installed bridge
