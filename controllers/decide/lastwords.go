@@ -49,7 +49,7 @@ func jobDeleted(in *Input) *Verdict {
 		return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the namespace %s is being deleted, and the Job %s was deleted with it", in.Task.Namespace, in.Task.Name))
 	}
 	said := fmt.Sprintf("the Job %s was deleted while the task was working; the work is not run again", in.Task.Name)
-	if end == nil {
+	if end == nil && in.Task.Status.Reason != v1alpha1.ReasonFinishing {
 		said += lastSeen(in)
 	}
 	return failed(v1alpha1.ReasonJobDeleted, said)
