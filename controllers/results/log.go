@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -37,8 +39,31 @@ func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 	if _, err := io.Copy(t, stream); err != nil {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
-	return t.Log(), nil
+	log := t.Log()
+	if insteadOfLog(log.Tail, pod, container) {
+		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: the node says: %s", container, pod.Namespace, pod.Name, log.Tail)
+	}
+	return log, nil
 }
+
+// insteadOfLog says whether what came is no log but the words of a kubelet that could not read it, for instance because its container
+// runtime was just being restarted. It begins the answer, with 200 OK, before it looks for the log (GetKubeletContainerLogs in
+// k8s.io/kubernetes/pkg/kubelet), so that an error can only follow as if it were the log.
+func insteadOfLog(came []byte, pod *corev1.Pod, container string) bool {
+	text := strings.TrimSpace(string(came[:min(len(came), maxKubeletWords)]))
+	if _, path, ok := strings.Cut(text, ` "/var/log/pods/`); ok && (strings.HasPrefix(text, "failed to try resolving symlinks in path ") || strings.HasPrefix(text, "failed to open log file ")) {
+		return strings.Contains(path, string(pod.UID))
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == container && status.ContainerID != "" && text == "unable to retrieve container logs for "+status.ContainerID {
+			return true
+		}
+	}
+	return false
+}
+
+// maxKubeletWords is longer than an error of a kubelet about a log.
+const maxKubeletWords = 1 << 10
 
 // Tail is a writer that keeps the end of what is written to it.
 type Tail struct {
