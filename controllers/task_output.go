@@ -118,7 +118,7 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 // readLog gives the log of a container that has ended to use, which holds up others with large logs for as long as it runs. The
 // error says to try again; a log that stays out of reach is empty.
 func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time, use func(results.Log) error) error {
-	if log, ok := r.LastWords.Log(pod.UID, container); ok {
+	if log, ok := r.LastWords.Log(pod.UID, container); ok && !results.InsteadOfLog(log.Tail, pod, container) {
 		return use(log)
 	}
 	reading, cancel := context.WithCancelCause(ctx)

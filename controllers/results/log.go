@@ -40,16 +40,16 @@ func ReadLog(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, 
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: %w", container, pod.Namespace, pod.Name, err)
 	}
 	log := t.Log()
-	if insteadOfLog(log.Tail, pod, container) {
+	if InsteadOfLog(log.Tail, pod, container) {
 		return Log{}, fmt.Errorf("reading the log of %s in %s/%s: the node says: %s", container, pod.Namespace, pod.Name, log.Tail)
 	}
 	return log, nil
 }
 
-// insteadOfLog says whether what came is no log but the words of a kubelet that could not read it, for instance because its container
+// InsteadOfLog says whether what came is no log but the words of a kubelet that could not read it, for instance because its container
 // runtime was just being restarted. It begins the answer, with 200 OK, before it looks for the log (GetKubeletContainerLogs in
 // k8s.io/kubernetes/pkg/kubelet), so that an error can only follow as if it were the log.
-func insteadOfLog(came []byte, pod *corev1.Pod, container string) bool {
+func InsteadOfLog(came []byte, pod *corev1.Pod, container string) bool {
 	text := strings.TrimSpace(string(came[:min(len(came), maxKubeletWords)]))
 	if _, path, ok := strings.Cut(text, ` "/var/log/pods/`); ok && (strings.HasPrefix(text, "failed to try resolving symlinks in path ") || strings.HasPrefix(text, "failed to open log file ")) {
 		return strings.Contains(path, string(pod.UID))

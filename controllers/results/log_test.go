@@ -26,14 +26,14 @@ func TestWordsOfTheNodeAreNoLog(t *testing.T) {
 		`failed to open log file "/var/log/pods/ns_t_another/work/0.log": too many open files`:                                   false,
 		strings.Repeat("x", 4<<10): false,
 	} {
-		if got := insteadOfLog([]byte(text), pod, "work"); got != want {
+		if got := InsteadOfLog([]byte(text), pod, "work"); got != want {
 			t.Errorf("%.100q: %v", text, got)
 		}
 	}
-	if !insteadOfLog([]byte("unable to retrieve container logs for containerd://77"), pod, "sidecar") {
+	if !InsteadOfLog([]byte("unable to retrieve container logs for containerd://77"), pod, "sidecar") {
 		t.Error("the sidecar's is not recognised")
 	}
-	if insteadOfLog([]byte("unable to retrieve container logs for "), pod, "new") {
+	if InsteadOfLog([]byte("unable to retrieve container logs for "), pod, "new") {
 		t.Error("a container without an id")
 	}
 }
