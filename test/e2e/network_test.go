@@ -199,6 +199,9 @@ networkPolicy:
 	cluster.AwaitBridge(t)
 	all := doors(t, cluster)
 
+	if agents := podReaches(t, cluster, namespace, nil, all); len(agents) == len(before) {
+		t.Fatal("the cluster does not enforce NetworkPolicies: set NETPOL_IMAGE, as make test-e2e does for a local cluster")
+	}
 	sameDoors(t, "an agent", podReaches(t, cluster, namespace, nil, all), open("bridge mcp", "service mcp"))
 	sameDoors(t, "monitoring", podReaches(t, cluster, monitoring, nil, all), open("bridge mcp", "service mcp", "bridge metrics", "controller metrics"))
 	sameDoors(t, "a Pod that says it is a task's", podReaches(t, cluster, namespace, map[string]string{v1alpha1.LabelTask: "x"}, all), open("bridge runtime", "service runtime"))
