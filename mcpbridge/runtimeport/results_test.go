@@ -124,7 +124,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 		status            int
 		words             string
 	}{
-		"another's token":   {resultPath(key, hash), "token-pod-2", raw, 401, "the token is not accepted"},
+		"another's token":   {resultPath(key, hash), "token-pod-2", raw, 404, "there is no such task"},
 		"no token":          {resultPath(key, hash), "", raw, 401, "a token is required"},
 		"an ended task":     {resultPath(ended, hash), "token-pod-3", raw, 410, "the task has ended"},
 		"no hash":           {resultPath(key, "abc"), "token-pod-1", raw, 422, "SHA-256"},

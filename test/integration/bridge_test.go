@@ -36,7 +36,7 @@ func runBridge(t *testing.T, config *rest.Config, namespace string) *bridge {
 	const anywhere = "127.0.0.1:0"
 	b, err := mcpbridge.New(config, mcpbridge.Options{
 		BindAddress: anywhere, RuntimeBindAddress: anywhere, HealthBindAddress: anywhere, MetricsBindAddress: anywhere,
-		AllowAnonymous: true, Namespaces: []string{namespace}, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 10, MaxStreamsPerCaller: 10, MaxStreams: 10,
+		AllowAnonymous: true, Authorization: mcpbridge.AuthorizationNone, MaxConnections: 100, Namespaces: []string{namespace}, MaxBodyBytes: 1 << 20, MaxWaitingCalls: 10, MaxStreamsPerCaller: 10, MaxStreams: 10,
 		Limits: limits.Default(), KeysFolder: keys, Version: "test", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
