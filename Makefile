@@ -87,7 +87,7 @@ lint: ## Mistakes, known vulnerabilities, and licences of dependencies
 ##@ Test
 
 .PHONY: test
-test: verify lint test-unit test-integration test-e2e test-clients test-conformance test-chaos ## Everything
+test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything but lint, fuzzing and chaos
 
 .PHONY: test-unit
 test-unit: ## Needs nothing

@@ -47,7 +47,7 @@ func TestQuotaThatRefusesThePodIsNamed(t *testing.T) {
 	})
 	runController(t, ns)
 	tool := newTool(ns, "tool")
-	tool.Spec.StartDeadline = &metav1.Duration{Duration: 10 * time.Second}
+	tool.Spec.StartDeadline = &metav1.Duration{Duration: 25 * time.Second}
 	create(t, tool)
 	awaitReady(t, tool)
 	task := callOf(tool, `{"n":3}`)
