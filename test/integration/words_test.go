@@ -47,7 +47,7 @@ func TestQuotaThatRefusesThePodIsNamed(t *testing.T) {
 	})
 	runController(t, ns)
 	tool := newTool(ns, "tool")
-	tool.Spec.StartDeadline = &metav1.Duration{Duration: 25 * time.Second}
+	tool.Spec.StartDeadline = &metav1.Duration{Duration: 20 * time.Second}
 	create(t, tool)
 	awaitReady(t, tool)
 	task := callOf(tool, `{"n":3}`)
@@ -63,7 +63,7 @@ func TestQuotaThatRefusesThePodIsNamed(t *testing.T) {
 		return nil
 	})
 	awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonStartFailed)
-	if want := "the work could not start within 10s: " + words; task.Status.Message != want || task.Status.Error == nil || task.Status.Error.Message != want {
+	if want := "the work could not start within 20s: " + words; task.Status.Message != want || task.Status.Error == nil || task.Status.Error.Message != want {
 		t.Errorf("message %q, error %+v", task.Status.Message, task.Status.Error)
 	}
 	jobGone(t, task)
