@@ -87,7 +87,7 @@ lint: ## Mistakes, known vulnerabilities, and licences of dependencies
 ##@ Test
 
 .PHONY: test
-test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything but lint, fuzzing and chaos
+test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything but lint, network, fuzzing and chaos
 
 .PHONY: test-unit
 test-unit: ## Needs nothing
@@ -106,6 +106,10 @@ test-integration: ## Needs etcd, kube-apiserver and kube-controller-manager
 .PHONY: test-e2e
 test-e2e: load ## Needs nodes: real Pods, the chart installed as users install it
 	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 60m ./test/e2e/...
+
+.PHONY: test-network
+test-network: load ## NetworkPolicies, with real Pods and something that enforces them
+	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e,network -count=1 -timeout 30m -run NetworkPolicies ./test/e2e/...
 
 .PHONY: test-clients
 test-clients: load ## MCP clients as they are shipped on npm against the installed bridge

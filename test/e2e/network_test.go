@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && network
 
 package e2e
 
@@ -49,19 +49,6 @@ func enforcePolicies(t *testing.T) {
 	})
 	kubectl(t, manifests, "apply", "-f", "-")
 	kubectl(t, "", "-n", "mcptask-netpol", "rollout", "status", "daemonset", "netpol", "--timeout=2m")
-}
-
-// upgraded installs the chart with further values until the test ends.
-func upgraded(t *testing.T, values string) {
-	t.Helper()
-	t.Cleanup(func() {
-		if _, err := harness.Run(context.Background(), "", "helm", harness.HelmArgs()...); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := harness.Run(t.Context(), values, "helm", append(harness.HelmArgs(), "--values", "-")...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // apiServer are the egress rules that let Pods reach the API server, for which policies have no name.

@@ -143,3 +143,16 @@ func makeCertificate(t *testing.T, cluster *harness.Cluster) *x509.CertPool {
 	authorities.AddCert(server.Certificate())
 	return authorities
 }
+
+// upgraded installs the chart with further values until the test ends.
+func upgraded(t *testing.T, values string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := harness.Run(context.Background(), "", "helm", harness.HelmArgs()...); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := harness.Run(t.Context(), values, "helm", append(harness.HelmArgs(), "--values", "-")...); err != nil {
+		t.Fatal(err)
+	}
+}
