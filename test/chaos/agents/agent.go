@@ -188,6 +188,9 @@ func (a *Agent) keep(ctx context.Context, task string) {
 	}
 }
 
+// longThought is how long some answers take: the Pod of a tool with whileWaiting: Release is gone by then.
+const longThought = 15 * time.Second
+
 // asked answers a question once, after a while, until the answer is acknowledged. Some answers are followed by another one,
 // which must change nothing.
 func (a *Agent) asked(ctx context.Context, task string, q record.Question, id json.RawMessage) {
@@ -199,6 +202,9 @@ func (a *Agent) asked(ctx context.Context, task string, q record.Question, id js
 	}
 	a.answers[mark] = true
 	think := time.Duration(a.random.Float64() * float64(5*time.Second))
+	if a.random.Float64() < 0.3 {
+		think += longThought
+	}
 	value, late := fmt.Sprintf("%08x", a.random.Uint32()), a.random.Float64() < 0.3
 	answer := record.Answer{Client: a.name, Era: a.era, Task: task, Question: q, Value: value}
 	go func() { // not waited for: what matters of it is over when the task is
