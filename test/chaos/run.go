@@ -6,23 +6,16 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 
 	"github.com/mcptask/mcptask/test/chaos/agents"
 	"github.com/mcptask/mcptask/test/chaos/faults"
@@ -236,55 +229,6 @@ func (r *running) takeDown() (string, error) {
 	return "http://" + listener.Addr().String(), nil
 }
 
-// makeTools applies the tools and waits until they are ready.
-func (r *running) makeTools(ctx context.Context, recorder string) (kinds []string, err error) {
-	template, err := os.ReadFile("test/chaos/tools.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var manifests strings.Builder
-	for _, kind := range toolKinds {
-		kinds = append(kinds, kind.name)
-		manifests.WriteString("---\n" + strings.NewReplacer("${KIND}", kind.name, "${IMAGE}", r.image, "${RECORDER}", recorder,
-			"${RETENTION}", retention.String(), "${RUNTIME}", kind.runtime, "${RETRIES}", fmt.Sprint(verdict.Retries[kind.name])).Replace(string(template)))
-	}
-	if err := r.kubectl(ctx, manifests.String(), "apply", "-f", "-"); err != nil {
-		return nil, err
-	}
-	return kinds, r.kubectl(ctx, "", "wait", "mcptools", "--all", "--for=condition=Ready", "--timeout=60s")
-}
-
-func (r *running) kubectl(ctx context.Context, stdin string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--namespace", r.namespace}, args...)...)
-	cmd.Stdin = strings.NewReader(stdin)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-// token makes an account and a token of it that lasts as long as the run.
-func (r *running) token(ctx context.Context, account string) (string, error) {
-	accounts := r.client.CoreV1().ServiceAccounts(r.namespace)
-	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: v1.ObjectMeta{Name: account}}, v1.CreateOptions{}); err != nil {
-		return "", err
-	}
-	if _, err := r.client.RbacV1().RoleBindings(r.namespace).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: v1.ObjectMeta{Name: account},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "mcptask-caller"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: r.namespace, Name: account}},
-	}, v1.CreateOptions{}); err != nil {
-		return "", err
-	}
-	made, err := accounts.CreateToken(ctx, account, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		Audiences: []string{publicURL + "/mcp/" + r.namespace}, ExpirationSeconds: ptr.To[int64](12 * 3600),
-	}}, v1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	return made.Status.Token, nil
-}
-
 // awaitNothing waits until no task, Job, Pod or Secret is left, as long as patience lasts: the verdict says what is.
 func (r *running) awaitNothing(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, patience)
@@ -306,58 +250,3 @@ func (r *running) awaitNothing(ctx context.Context) {
 	}
 	wait(ctx, 2*time.Second) // the observers hear of it, too
 }
-
-// keep collects what explains a violation.
-func (r *running) keep() {
-	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer stop()
-	save := func(name, command string, args ...string) {
-		out, err := exec.CommandContext(ctx, command, args...).CombinedOutput()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(r.folder, name), out, 0o644)
-		}
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "keep %s: %v\n", name, err)
-		}
-	}
-	save("objects.yaml", "kubectl", "--namespace", r.namespace, "get", "mcptools,mcptasks,jobs,pods,secrets,events", "-o", "yaml")
-	save("system.yaml", "kubectl", "--namespace", system, "get", "pods,deployments,events", "-o", "yaml")
-	for _, part := range []string{"bridge", "controller"} {
-		save(part+".log", "kubectl", "--namespace", system, "logs", "--prefix", "--tail=-1", "-l", "app.kubernetes.io/component="+part)
-		save(part+"-previous.log", "kubectl", "--namespace", system, "logs", "--prefix", "--tail=-1", "--previous", "--ignore-errors", "-l", "app.kubernetes.io/component="+part)
-	}
-	if r.program == "" {
-		return
-	}
-	logs := []string{"cp/kube-apiserver", "cp/kube-controller-manager", "cp/kube-scheduler", "cp/etcd", "cp/init"}
-	for _, node := range r.breaker.Nodes() {
-		logs = append(logs, node+"/kubelet", node+"/containerd", node+"/init")
-	}
-	for _, log := range logs {
-		save(strings.ReplaceAll(log, "/", "-")+".log", r.program, "--name", r.cluster, "logs", log)
-	}
-}
-
-// remove ends the namespace. That it goes shows that no finalizer is left.
-func (r *running) remove() error {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	if err := r.kubectl(ctx, "", "delete", "namespace", r.namespace, "--timeout=60s"); err != nil {
-		return fmt.Errorf("the namespace does not go: %w", err)
-	}
-	return nil
-}
-
-// toolKind is a kind of work, and the runtime that its tool has.
-type toolKind struct{ name, runtime string }
-
-var toolKinds = slices.Clip([]toolKind{
-	{"short", "{enabled: false}"},
-	{"long", "{enabled: true}"},
-	{"asking", "{enabled: true, asks: [Form]}"},
-	{"releasing", "{enabled: true, asks: [Form], whileWaiting: Release}"},
-	{"large", "{enabled: true}"},
-	{"failing", "{enabled: false}"},
-	{"cancelled", "{enabled: false}"},
-	{"retrying", "{enabled: false}"},
-})

@@ -309,3 +309,41 @@ func TestUnknownImageFailsFast(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 }
+
+func TestCut(t *testing.T) {
+	c := open(t, "ct5")
+	run(t, "ct5", "up", "--nodes", "2")
+	s, err := c.loadState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// reach says whether node2 reaches an address.
+	reach := func(address string, port uint16) bool {
+		_, err := try(t, "ct5", "exec", "node2", "timeout", "2", "bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/%s/%d", address, port))
+		return err == nil
+	}
+	check := func(when string, controlPlane, nodes bool) {
+		t.Helper()
+		if got := reach(s.Network.Host().String(), s.Ports.API); got != controlPlane {
+			t.Errorf("%s, node2 reaches the control plane: %v", when, got)
+		}
+		if got := reach(s.Network.Node(1).String(), 10250); got != nodes {
+			t.Errorf("%s, node2 reaches node1: %v", when, got)
+		}
+	}
+	check("at first", true, true)
+	run(t, "ct5", "cut", "node2")
+	check("cut off from the control plane", false, true)
+	run(t, "ct5", "cut", "--all", "node2")
+	check("cut off from all", false, false)
+	run(t, "ct5", "heal", "node2")
+	run(t, "ct5", "heal", "node2")
+	check("healed", true, true)
+	run(t, "ct5", "cut", "node2")
+	run(t, "ct5", "stop", "node2")
+	run(t, "ct5", "start", "node2")
+	check("powered off and on", true, true)
+	if _, err := try(t, "ct5", "cut", "cp"); err == nil {
+		t.Error("the control plane was cut off from itself")
+	}
+}
