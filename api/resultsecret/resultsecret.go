@@ -65,7 +65,9 @@ func Reference(task *v1alpha1.McpTask, hash string, size int64) *v1alpha1.Secret
 }
 
 // Parts is how many Secrets hold so many bytes.
-func Parts(size int64) int32 { return int32((size + PartBytes - 1) / PartBytes) }
+func Parts(size int64) int32 {
+	return int32((size + PartBytes - 1) / PartBytes) //nolint:gosec // a result has at most a tool's maxBytes, a few Secrets
+}
 
 // name of a part. A task that was made anew under an old name has other ones.
 func name(task *v1alpha1.McpTask, hash string, part int) string {

@@ -3,6 +3,7 @@ package oidc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -94,16 +95,16 @@ func (i *Issuer) refuses(claims *jwt.Claims, audiences []string) string {
 		return "the token never expires"
 	}
 	expected := jwt.Expected{Issuer: i.config.Issuer, AnyAudience: audiences, Time: i.now()}
-	switch err := claims.ValidateWithLeeway(expected, skew); err {
-	case nil:
+	switch err := claims.ValidateWithLeeway(expected, skew); {
+	case err == nil:
 		return ""
-	case jwt.ErrInvalidIssuer:
+	case errors.Is(err, jwt.ErrInvalidIssuer):
 		return "the token names another issuer"
-	case jwt.ErrInvalidAudience:
+	case errors.Is(err, jwt.ErrInvalidAudience):
 		return "the token was made for another audience"
-	case jwt.ErrExpired:
+	case errors.Is(err, jwt.ErrExpired):
 		return "the token has expired"
-	case jwt.ErrNotValidYet, jwt.ErrIssuedInTheFuture:
+	case errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
 		return "the token is not valid yet"
 	default:
 		return "the token's claims do not hold"
