@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no base64":       {"state", "*" + text},
 		"too long":        {"state", string(bytes.Repeat([]byte("A"), maxSealedBytes+1))},
 	} {
-		if err := k.Open(tc.purpose, tc.text, &value{}); err != ErrInvalid { //nolint:errorlint // never wrapped
+		if err := k.Open(tc.purpose, tc.text, &value{}); err != ErrInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

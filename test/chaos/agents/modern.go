@@ -145,8 +145,8 @@ func (m *modern) watch(ctx context.Context, task string, asked func(task string,
 	for ctx.Err() == nil {
 		limited, stop := context.WithCancel(ctx)
 		replica, err := m.pick()
-		if err == nil {
-			_, err = m.request(limited, replica, "subscriptions/listen", "", map[string]any{"notifications": map[string]any{"taskIds": []string{task}}}, nil, func(heard *message) {
+		if err == nil { // how the stream ends says nothing: it is opened anew
+			_, _ = m.request(limited, replica, "subscriptions/listen", "", map[string]any{"notifications": map[string]any{"taskIds": []string{task}}}, nil, func(heard *message) {
 				if heard.Method != "notifications/tasks" {
 					return
 				}

@@ -63,11 +63,6 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// passing says whether the same request may succeed later.
-func (r *refusal) passing() bool {
-	return r.code == -32603 || r.code == 0 && r.status != http.StatusNotFound
-}
-
 // send makes a request and reads the answer up to the response with the id. What the server says before goes to heard.
 func (c *caller) send(ctx context.Context, replica string, request map[string]any, header map[string]string, heard func(*message)) (json.RawMessage, http.Header, error) {
 	request["jsonrpc"] = "2.0"

@@ -11,8 +11,8 @@ import (
 
 // container is one that runs on a node, as the node's own container runtime knows it: the API server may be away.
 type container struct {
-	node, id         string
-	pod, podUID, app string
+	node, id    string
+	pod, podUID string
 }
 
 // cluster runs the program of the local cluster.

@@ -53,7 +53,7 @@ func newFixtures() *mcp.Server {
 
 func logs(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	for _, line := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-		if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: line}); err != nil { //nolint:staticcheck // what the suite tests is deprecated
+		if err := r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: line}); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +61,7 @@ func logs(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, err
 }
 
 func samples(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	result, err := r.Session.CreateMessage(ctx, samplingRequest()) //nolint:staticcheck // what the suite tests is deprecated
+	result, err := r.Session.CreateMessage(ctx, samplingRequest())
 	if err != nil {
 		return nil, fmt.Errorf("sampling: %w", err)
 	}
@@ -76,7 +76,7 @@ func needsSampling(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResu
 		Data: json.RawMessage(`{"requiredCapabilities":{"sampling":{}}}`)}
 }
 
-func samplingRequest() *mcp.CreateMessageParams { //nolint:staticcheck // what the suite tests is deprecated
+func samplingRequest() *mcp.CreateMessageParams {
 	return &mcp.CreateMessageParams{MaxTokens: 100,
 		Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "What is the capital of France?"}}}}
 }
