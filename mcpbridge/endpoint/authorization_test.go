@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -220,5 +222,51 @@ func TestCallersSeeAndCallWhatTheyMay(t *testing.T) {
 		if response := down.Call(t, method, params); response.Error == nil || response.Error.Code != -32603 || strings.Contains(response.Raw, "secret-host") {
 			t.Errorf("%s: %s", method, response.Raw)
 		}
+	}
+}
+
+// counting counts the questions who may call what.
+type counting struct {
+	rights
+	asked atomic.Int64
+}
+
+func (c *counting) MayCall(ctx context.Context, caller auth.Principal, namespace, tool string) (bool, error) {
+	c.asked.Add(1)
+	return c.rights.MayCall(ctx, caller, namespace, tool)
+}
+
+func TestAFloodOfToolsThatNobodyOffersAsksTheClusterLittle(t *testing.T) {
+	access := &counting{rights: rights{"alice": {""}, "mallory": {"pay"}}}
+	f := newFixture(t, func(c *Config) { c.Authenticator, c.Access = everyName{}, access })
+	f.offer("crawl", waits(v1alpha1.TaskSupportOptional, 0, 0))
+	f.offer("pay", waits(v1alpha1.TaskSupportOptional, 0, 0))
+	mallory := f.alice
+	mallory.Token = "mallory"
+	for name, of := range map[string]func(int) string{
+		"no tools":         func(i int) string { return fmt.Sprintf("tool-%d", i) },
+		"a tool of others": func(int) string { return "crawl" },
+	} {
+		const calls = 300 // at once: more than any machine is given new tokens for meanwhile
+		before := access.asked.Load()
+		var refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range calls {
+			all.Go(func() {
+				response := mallory.Call(t, "tools/call", map[string]any{"name": of(i), "arguments": map[string]any{}})
+				if response.Error != nil && response.Error.Code == 429 {
+					failsWith(t, response, 429, 200, "tools/list says which")
+					refused.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if asked := access.asked.Load() - before; refused.Load() == 0 || asked+refused.Load() != calls {
+			t.Errorf("%s: of %d calls %d were refused, and %d asked the cluster", name, calls, refused.Load(), asked)
+		}
+	}
+	f.alice.Token = "alice"
+	if response := f.alice.Call(t, "tools/call", map[string]any{"name": "crawl", "arguments": map[string]any{}}); response.Error != nil {
+		t.Errorf("another caller is held up: %s", response.Raw)
 	}
 }

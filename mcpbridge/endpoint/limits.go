@@ -21,6 +21,8 @@ import (
 const (
 	// maxPolls bounds the memory of which tasks were polled lately.
 	maxPolls = 16384
+	// deniedPerSecond and deniedAtOnce are how often one caller may call tools that it is not offered.
+	deniedPerSecond, deniedAtOnce = 20, 40
 	// longestRetry is what a caller is told at most: much may change in the meantime.
 	longestRetry = time.Hour
 	// retryBusy is what a caller is told who finds all places of this replica taken.
@@ -38,6 +40,8 @@ type caller struct {
 // paces are how fast callers may go on at this replica.
 type paces struct {
 	calls, polls *limits.Buckets[caller]
+	// denied bounds the calls of tools that the caller is not offered: each new name costs the API server a review.
+	denied *limits.Buckets[caller]
 	// polled are the tasks that were polled less than their interval ago.
 	polled *cache.LRUExpireCache // types.NamespacedName → nothing
 }
@@ -46,6 +50,7 @@ func newPaces(l limits.Limits) *paces {
 	return &paces{
 		calls:  limits.NewBuckets[caller](float64(l.CallsPerMinute)/60, l.CallsPerMinute),
 		polls:  limits.NewBuckets[caller](float64(l.PollsPerSecond), l.PollBurst()),
+		denied: limits.NewBuckets[caller](deniedPerSecond, deniedAtOnce),
 		polled: cache.NewLRUExpireCache(maxPolls),
 	}
 }
@@ -146,6 +151,12 @@ func (e *Endpoint) pace(x *exchange) *wire.Error {
 func (m *Metrics) tooManyLookups() *wire.Error {
 	return withStatus(m.refused(&limits.Refusal{Limit: limits.LookupsPerSecond, Value: tasks.LookupsPerSecond, RetryAfter: time.Second,
 		Words: "you ask for too many tasks that this server does not know"}), http.StatusTooManyRequests)
+}
+
+// tooManyDenied refuses further calls of one who has lately called many tools that it is not offered, whether these exist or not.
+func (m *Metrics) tooManyDenied() *wire.Error {
+	return m.refused(&limits.Refusal{Limit: limits.DeniedCallsPerSecond, Value: deniedPerSecond, RetryAfter: time.Second,
+		Words: "you call too many tools that this server does not offer you; tools/list says which it does"})
 }
 
 // streamsOfCaller and streamsInAll refuse a further stream.

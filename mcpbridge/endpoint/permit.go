@@ -73,6 +73,9 @@ func (e *Endpoint) unavailable(x *exchange, err error) *wire.Error {
 func (e *Endpoint) allowed(x *exchange) (*tools.Tool, *wire.Error) {
 	name, _ := wire.Text(x.request.Params.Name)
 	name = clipName(name)
+	if e.paces.denied.Empty(x.caller()) {
+		return nil, e.Metrics.tooManyDenied()
+	}
 	tool, known := e.Tools.Offered(x.namespace, name)
 	object := name
 	if known {
@@ -82,14 +85,16 @@ func (e *Endpoint) allowed(x *exchange) (*tools.Tool, *wire.Error) {
 	switch {
 	case err != nil:
 		return nil, e.unavailable(x, err)
-	case !known:
-		e.record(x, audit.Event{Outcome: audit.Denied, Tool: object, Why: "no such tool"})
-		return nil, nil
-	case !may:
-		e.record(x, audit.Event{Outcome: audit.Denied, Tool: object, Why: "may not call the tool"})
-		return nil, nil
+	case known && may:
+		return tool, nil
 	}
-	return tool, nil
+	e.paces.denied.Take(x.caller())
+	why := "may not call the tool"
+	if !known {
+		why = "no such tool"
+	}
+	e.record(x, audit.Event{Outcome: audit.Denied, Tool: object, Why: why})
+	return nil, nil
 }
 
 // unknownTool is the answer to a call of a tool that the caller is not offered.

@@ -35,6 +35,7 @@ const (
 	Streams                   = "streams"
 	WaitingCalls              = "waitingCalls"
 	LookupsPerSecond          = "unknownTaskLookupsPerSecond"
+	DeniedCallsPerSecond      = "unknownToolCallsPerSecond"
 	ResourceQuota             = "resourceQuota"
 )
 

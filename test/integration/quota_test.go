@@ -16,20 +16,7 @@ import (
 
 func TestFullQuotaDelaysATaskAndSaysSo(t *testing.T) {
 	ns := newNamespace(t)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-jobs", Namespace: ns},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}},
-	}
-	create(t, quota)
-	eventually(t, "the quota is in force", func() error {
-		if err := read(t, quota); err != nil {
-			return err
-		}
-		if len(quota.Status.Hard) == 0 {
-			return fmt.Errorf("it has no status")
-		}
-		return nil
-	})
+	quota := noMore(t, ns, "no-jobs", "count/jobs.batch")
 	runController(t, ns)
 	tool := newTool(ns, "tool")
 	create(t, tool)
@@ -46,4 +33,24 @@ func TestFullQuotaDelaysATaskAndSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitPod(t, task)
+}
+
+// noMore is a quota in force that allows none of a resource.
+func noMore(t *testing.T, namespace, name string, of corev1.ResourceName) *corev1.ResourceQuota {
+	t.Helper()
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{of: resource.MustParse("0")}},
+	}
+	create(t, quota)
+	eventually(t, "the quota is in force", func() error {
+		if err := read(t, quota); err != nil {
+			return err
+		}
+		if len(quota.Status.Hard) == 0 {
+			return fmt.Errorf("it has no status")
+		}
+		return nil
+	})
+	return quota
 }

@@ -125,25 +125,7 @@ func TestLargeReportedResultIsTakenFromTheDecidingPodAlone(t *testing.T) {
 	task, pod := runningWork(t, func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.BackoffLimit = ptr.To[int32](1) })
 	tell(t, task, pod, `"sequence":1,`+ref("a"))
 	play(t, pod, ended(1, ""))
-	var retry *corev1.Pod
-	eventually(t, "a second Pod is named", func() error {
-		var pods corev1.PodList
-		if err := k8s.List(t.Context(), &pods, client.InNamespace(task.Namespace)); err != nil {
-			return err
-		}
-		for i := range pods.Items {
-			if pods.Items[i].UID != pod.UID {
-				retry = &pods.Items[i]
-			}
-		}
-		if err := read(t, task); err != nil {
-			return err
-		}
-		if retry == nil || !slices.Contains(task.Status.PodUIDs, retry.UID) {
-			return fmt.Errorf("podUIDs %v", task.Status.PodUIDs)
-		}
-		return nil
-	})
+	retry := awaitNamedRetry(t, task, pod)
 	patch := fmt.Sprintf(`[{"op":"add","path":"/status/runtime/-","value":{"podUID":%q,"sequence":1,%s}}]`, retry.UID, ref("b"))
 	if err := k8s.Status().Patch(t.Context(), task.DeepCopy(), jsonPatch(patch)); err != nil {
 		t.Fatal(err)

@@ -164,25 +164,7 @@ func TestWorkSaysHowItEnded(t *testing.T) {
 		task, pod := runningWork(t, func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.BackoffLimit = ptr.To[int32](1) })
 		tell(t, task, pod, `"sequence":1,"stateName":"first","progress":{"current":"9"},"outcome":"failed","error":{"code":17,"message":"of the first attempt"}`)
 		play(t, pod, ended(1, ""))
-		var retry *corev1.Pod
-		eventually(t, "a second Pod is named", func() error {
-			var pods corev1.PodList
-			if err := k8s.List(t.Context(), &pods, client.InNamespace(task.Namespace)); err != nil {
-				return err
-			}
-			for i := range pods.Items {
-				if pods.Items[i].UID != pod.UID {
-					retry = &pods.Items[i]
-				}
-			}
-			if err := read(t, task); err != nil {
-				return err
-			}
-			if retry == nil || !slices.Contains(task.Status.PodUIDs, retry.UID) {
-				return fmt.Errorf("podUIDs %v", task.Status.PodUIDs)
-			}
-			return nil
-		})
+		retry := awaitNamedRetry(t, task, pod)
 		if task.Status.Progress != nil || task.Status.StateName != "" {
 			t.Errorf("the retry begins with stateName %q and progress %+v", task.Status.StateName, task.Status.Progress)
 		}
@@ -208,4 +190,20 @@ func TestToolsNeedARuntimeToEnableIt(t *testing.T) {
 	if ready := awaitReady(t, plain); ready.Status != metav1.ConditionTrue {
 		t.Errorf("a tool without the runtime: %s", ready.Message)
 	}
+}
+
+// awaitNamedRetry waits for another Pod of the task than the first, and until the task names it.
+func awaitNamedRetry(t *testing.T, task *v1alpha1.McpTask, first *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	retry := awaitRetry(t, task, first)
+	eventually(t, "the second Pod is named", func() error {
+		if err := read(t, task); err != nil {
+			return err
+		}
+		if !slices.Contains(task.Status.PodUIDs, retry.UID) {
+			return fmt.Errorf("podUIDs %v", task.Status.PodUIDs)
+		}
+		return nil
+	})
+	return retry
 }

@@ -11,7 +11,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -31,20 +30,7 @@ func jobGone(t *testing.T, task *v1alpha1.McpTask) {
 // What stands in Events alone reaches the task: while it waits, and when it is given up.
 func TestQuotaThatRefusesThePodIsNamed(t *testing.T) {
 	ns := newNamespace(t)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-pods", Namespace: ns},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}},
-	}
-	create(t, quota)
-	eventually(t, "the quota is in force", func() error {
-		if err := read(t, quota); err != nil {
-			return err
-		}
-		if len(quota.Status.Hard) == 0 {
-			return fmt.Errorf("it has no status")
-		}
-		return nil
-	})
+	noMore(t, ns, "no-pods", corev1.ResourcePods)
 	runController(t, ns)
 	tool := newTool(ns, "tool")
 	tool.Spec.StartDeadline = &metav1.Duration{Duration: 20 * time.Second}
