@@ -108,7 +108,7 @@ test-e2e: load ## Needs nodes: real Pods, the chart installed as users install i
 	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 60m ./test/e2e/...
 
 .PHONY: test-network
-test-network: load ## NetworkPolicies, with real Pods and something that enforces them
+test-network: load ## NetworkPolicies, with real Pods and what enforces them (needs the kernel module nft_queue)
 	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e,network -count=1 -timeout 30m -run NetworkPolicies ./test/e2e/...
 
 .PHONY: test-clients

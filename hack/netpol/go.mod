@@ -3,6 +3,7 @@ module github.com/mcptask/mcptask/hack/netpol
 go 1.26.0
 
 require (
+	github.com/google/nftables v0.3.0
 	k8s.io/client-go v0.37.2
 	sigs.k8s.io/kube-network-policies v0.8.0
 )
@@ -36,7 +37,6 @@ require (
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
-	github.com/google/nftables v0.3.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/knqyf263/go-plugin v0.8.1-0.20240827022226-114c6257e441 // indirect

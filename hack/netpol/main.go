@@ -32,6 +32,9 @@ func main() {
 
 // run enforces until ctx ends, and then removes its rules.
 func run(ctx context.Context, node string) error {
+	if err := checkKernel(); err != nil {
+		return err
+	}
 	config, err := rest.InClusterConfig()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)

@@ -48,7 +48,10 @@ func enforcePolicies(t *testing.T) {
 		}
 	})
 	kubectl(t, manifests, "apply", "-f", "-")
-	kubectl(t, "", "-n", "mcptask-netpol", "rollout", "status", "daemonset", "netpol", "--timeout=2m")
+	if out, err := harness.Run(t.Context(), "", "kubectl", "-n", "mcptask-netpol", "rollout", "status", "daemonset", "netpol", "--timeout=1m"); err != nil {
+		said, _ := harness.Run(t.Context(), "", "kubectl", "-n", "mcptask-netpol", "logs", "daemonset/netpol", "--tail=20")
+		t.Fatalf("nothing enforces NetworkPolicies: %v\n%s\n%s", err, out, said)
+	}
 }
 
 // apiServer are the egress rules that let Pods reach the API server, for which policies have no name.
