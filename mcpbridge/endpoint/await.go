@@ -56,12 +56,16 @@ func (e *Endpoint) await(ctx context.Context, x *exchange, session *mcp.ServerSe
 	if takesHandle(x, tool) {
 		return e.handleAnswer(x, task)
 	}
-	where := fmt.Sprintf("The task goes on as %s; its result will be shown by: kubectl get mcptask %s -n %s -o yaml", task.Name, task.Name, task.Namespace)
+	where := whereItEnds(task)
 	if why == draining {
-		return nil, &wire.Error{Code: wire.CodeInternalError, Message: "This server is restarting and cannot wait for the result. " + where,
-			Data: json.RawMessage(`{"taskId":"` + task.Name + `"}`)}
+		return nil, wire.ServerLeaves(task.Name, where)
 	}
-	return e.resultAnswer(x, wire.ErrorResult(fmt.Sprintf("The tool has not ended within %s. %s", limit, where)))
+	return e.resultAnswer(x, wire.ErrorResult(fmt.Sprintf("The tool has not ended within %s. The task goes on as %s; %s", limit, task.Name, where)))
+}
+
+// whereItEnds tells a caller that cannot look at tasks who can show it the result of one.
+func whereItEnds(task *v1alpha1.McpTask) string {
+	return fmt.Sprintf("its result will be shown by: kubectl get mcptask %s -n %s -o yaml", task.Name, task.Namespace)
 }
 
 // askable are the open questions that the caller can put to its user.

@@ -104,17 +104,30 @@ func (e *Endpoint) reserve(x *exchange, tool *tools.Tool) (limit time.Duration, 
 	if limit = waitLimit(x, tool); limit <= 0 {
 		return limit, release, nil
 	}
-	select {
-	case e.slots <- struct{}{}:
-		e.Metrics.waiting.Inc()
-		return limit, func() { <-e.slots; e.Metrics.waiting.Dec() }, nil
-	default:
+	if release, ok := e.takePlace(); ok {
+		return limit, release, nil
 	}
 	if takesHandle(x, tool) {
 		return 0, release, nil // a handle needs no waiting
 	}
-	return 0, release, e.Metrics.refused(&limits.Refusal{Limit: limits.WaitingCalls, Value: int64(cap(e.slots)), RetryAfter: retryBusy, Words: fmt.Sprintf(
-		"%d calls are waiting for their results, as many as this server holds; no task was created", cap(e.slots))})
+	return 0, release, e.tooManyWait("no task was created")
+}
+
+// takePlace takes one of the places for calls that wait, if one is free.
+func (e *Endpoint) takePlace() (release func(), ok bool) {
+	select {
+	case e.slots <- struct{}{}:
+		e.Metrics.waiting.Inc()
+		return func() { <-e.slots; e.Metrics.waiting.Dec() }, true
+	default:
+		return func() {}, false
+	}
+}
+
+// tooManyWait says that no place is free, and then what that means for the call.
+func (e *Endpoint) tooManyWait(then string) *wire.Error {
+	return e.Metrics.refused(&limits.Refusal{Limit: limits.WaitingCalls, Value: int64(cap(e.slots)), RetryAfter: retryBusy, Words: fmt.Sprintf(
+		"%d calls are waiting for their results, as many as this server holds; %s", cap(e.slots), then)})
 }
 
 // clipName bounds a name that is repeated to its sender.

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -113,9 +112,3 @@ func (e *Endpoint) serveInitialize(x *exchange) {
 }
 
 func (e *Endpoint) servePing(x *exchange) { x.result([]byte(`{}`)) }
-
-// restarting says that a wait ends because the bridge does.
-func restarting(task string) *wire.Error {
-	return &wire.Error{Code: wire.CodeInternalError, Data: []byte(`{"taskId":"` + task + `"}`),
-		Message: fmt.Sprintf("This server is restarting and cannot wait for the result. The task goes on as %s; ask again", task)}
-}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
 func asksForms(spec *v1alpha1.McpToolSpec) {
@@ -152,7 +153,7 @@ func TestHowALegacyWaitEnds(t *testing.T) {
 		"failed":     {status: v1alpha1.McpTaskStatus{State: v1alpha1.TaskFailed, Error: &v1alpha1.TaskError{Code: -32600, Message: "node lost"}}, wait: long, code: -32600, words: "node lost"},
 		"cancelled":  {status: v1alpha1.McpTaskStatus{State: v1alpha1.TaskCancelled}, wait: long, words: "was cancelled"},
 		"time up":    {wait: time.Millisecond, words: "has not ended within 1ms"},
-		"restarting": {drain: true, wait: long, code: -32603, words: "restarting"},
+		"restarting": {drain: true, wait: long, code: wire.CodeServerLeaves, words: "restarting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)

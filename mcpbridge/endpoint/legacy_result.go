@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,22 +19,19 @@ func (e *Endpoint) serveLegacyResult(x *exchange) {
 		e.replyResult(x, task)
 		return
 	}
-	select {
-	case e.slots <- struct{}{}:
-		e.Metrics.waiting.Inc()
-		defer func() { <-e.slots; e.Metrics.waiting.Dec() }()
-	default:
-		x.fail(&wire.Error{Code: wire.CodeInternalError, Message: fmt.Sprintf(
-			"%d calls are waiting for their results, as many as this server holds; poll with tasks/get, or try again later", cap(e.slots))})
+	release, ok := e.takePlace()
+	if !ok {
+		x.fail(e.tooManyWait("poll with tasks/get"))
 		return
 	}
+	defer release()
 	x.beginEvents()
 	task, why := e.follow(newTeller(e, x, task.Name), task, 0)
 	switch why {
 	case finished:
 		e.replyResult(x, task)
 	case draining:
-		x.fail(restarting(task.Name))
+		x.fail(wire.ServerLeaves(task.Name, "ask again"))
 	case gone:
 		x.fail(&wire.Error{Code: wire.CodeInternalError, Message: "Task " + task.Name + " was deleted before it ended"})
 	}
@@ -51,17 +47,16 @@ func (e *Endpoint) followCall(x *exchange, task *v1alpha1.McpTask, limit time.Du
 		t.nameless = true
 		task, why = e.follow(t, task, limit)
 	}
-	where := fmt.Sprintf("The task goes on as %s; its result will be shown by: kubectl get mcptask %s -n %s -o yaml", task.Name, task.Name, task.Namespace)
+	where := whereItEnds(task)
 	switch why {
 	case finished:
 		e.replyCall(x, task)
 	case draining:
-		x.fail(&wire.Error{Code: wire.CodeInternalError, Data: json.RawMessage(`{"taskId":"` + task.Name + `"}`),
-			Message: "This server is restarting and cannot wait for the result. " + where})
+		x.fail(wire.ServerLeaves(task.Name, where))
 	case gone:
 		x.fail(&wire.Error{Code: wire.CodeInternalError, Message: "Task " + task.Name + " was deleted before it ended"})
 	case timeUp:
-		e.replyTool(x, wire.ErrorResult(fmt.Sprintf("The tool has not ended within %s. %s", limit, where)), "")
+		e.replyTool(x, wire.ErrorResult(fmt.Sprintf("The tool has not ended within %s. The task goes on as %s; %s", limit, task.Name, where)), "")
 	}
 }
 

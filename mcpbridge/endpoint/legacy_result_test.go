@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/mcptest"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
 func TestTasksResultIsWhatTheCallWouldHaveReturned(t *testing.T) {
@@ -66,19 +67,20 @@ func TestTasksResultBlocksAndBeats(t *testing.T) {
 func TestHowTasksResultEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		end   func(*fixture, *mcptest.Session, string)
+		code  int64
 		words string
 	}{
 		"cancelled": {func(f *fixture, s *mcptest.Session, id string) {
 			s.Call(t, "tasks/cancel", map[string]any{"taskId": id})
-		}, "was cancelled"},
+		}, wire.CodeInternalError, "was cancelled"},
 		"deleted": {func(f *fixture, _ *mcptest.Session, id string) {
 			key := types.NamespacedName{Namespace: "team", Name: id}
 			f.cluster.mu.Lock()
 			delete(f.cluster.tasks, key)
 			f.cluster.mu.Unlock()
 			f.Store.Forget(key)
-		}, "was deleted"},
-		"restarting": {func(f *fixture, _ *mcptest.Session, _ string) { f.Drain() }, "restarting"},
+		}, wire.CodeInternalError, "was deleted"},
+		"restarting": {func(f *fixture, _ *mcptest.Session, _ string) { f.Drain() }, wire.CodeServerLeaves, "restarting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)
@@ -87,7 +89,7 @@ func TestHowTasksResultEnds(t *testing.T) {
 			id := asTask(t, s, "tool")
 			stream := s.Open(t, "tasks/result", map[string]any{"taskId": id})
 			tc.end(f, s, id)
-			if answer := stream.Next(patience); answer.Error == nil || answer.Error.Code != -32603 || !strings.Contains(answer.Error.Message, tc.words) {
+			if answer := stream.Next(patience); answer.Error == nil || answer.Error.Code != tc.code || !strings.Contains(answer.Error.Message, tc.words) {
 				t.Errorf("got %+v", answer)
 			}
 			stream.End(patience)
@@ -101,7 +103,7 @@ func TestWaitingForResultsIsBounded(t *testing.T) {
 	s := f.legacySession(t, nil)
 	id := asTask(t, s, "tool")
 	stream := s.Open(t, "tasks/result", map[string]any{"taskId": id})
-	failsWith(t, s.Call(t, "tasks/result", map[string]any{"taskId": id}), -32603, 200, "poll with tasks/get")
+	failsWith(t, s.Call(t, "tasks/result", map[string]any{"taskId": id}), wire.CodeLimitReached, 200, "poll with tasks/get")
 	stream.Leave()
 	eventually(t, "the place is free again", func() bool { return len(f.slots) == 0 })
 	if f.cluster.only(t).Spec.Cancel != nil {

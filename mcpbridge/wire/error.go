@@ -27,6 +27,10 @@ const (
 // codes are outside the range that JSON-RPC reserves).
 const CodeLimitReached = 429
 
+// CodeServerLeaves is another: the server ends and cannot wait any longer. It says nothing about the task, whose own failures
+// have other codes.
+const CodeServerLeaves = 503
+
 // Error is a JSON-RPC error as a client sees it.
 type Error struct {
 	Code    int64           `json:"code"`
@@ -77,6 +81,13 @@ func LimitReached(limit string, value int64, retryAfter time.Duration, words str
 	}{limit, value, e.RetryAfterSeconds()}) // strings and numbers always marshal
 	e.Message = fmt.Sprintf("Limit reached: %s. Try again in %d s", words, e.RetryAfterSeconds())
 	return e
+}
+
+// ServerLeaves says that the wait for a task ends because the server does. The task goes on; then says how its result is had.
+func ServerLeaves(task, then string) *Error {
+	data, _ := json.Marshal(map[string]string{"taskId": task}) // strings always marshal
+	return &Error{Code: CodeServerLeaves, Data: data,
+		Message: "This server is restarting and cannot wait for the result. The task goes on as " + task + "; " + then}
 }
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up.

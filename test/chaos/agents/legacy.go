@@ -177,7 +177,7 @@ func (l *legacy) await(ctx context.Context, task string) record.Read {
 		}
 	case errors.As(err, &no) && no.code != 0 && strings.Contains(no.text, "has no result"):
 		read.Status = "cancelled"
-	case errors.As(err, &no) && no.code == -32603 && strings.Contains(no.text, "restarting"):
+	case errors.As(err, &no) && no.code == 503:
 		read.Lost = no.text // this replica ends, the task does not
 	case errors.As(err, &no) && no.code != 0 && no.status == http.StatusOK:
 		read.Status, read.Error = "failed", no.text
