@@ -156,6 +156,11 @@ func progressReporter(ctx context.Context, session *mcp.ServerSession, token jso
 
 // finishedAnswer is what the call returns for a task that has ended.
 func (e *Endpoint) finishedAnswer(x *exchange, task *v1alpha1.McpTask) (*answer, *wire.Error) {
+	done, failure := e.deliver(x, task)
+	if failure != nil {
+		return nil, failure
+	}
+	x.taken = done // the answer is written by the SDK
 	payload, err := e.payload(x, task)
 	if err != nil {
 		return nil, e.unshown(x, err)

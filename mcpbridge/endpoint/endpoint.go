@@ -92,6 +92,7 @@ type Endpoint struct {
 	subscriptions *subscriptions
 	listeners     *listeners
 	shown         *shown
+	deliveries    *deliveries
 }
 
 // New makes an Endpoint.
@@ -113,6 +114,7 @@ func New(config Config) *Endpoint {
 		subscriptions: newSubscriptions(&config),
 		listeners:     newListeners(&config),
 		shown:         newShown(),
+		deliveries:    newDeliveries(),
 	}
 	e.Tools = tools.NewCatalog(e.newServer, config.Log, func(n int) { config.Metrics.toolsLeftOut.Set(float64(n)) })
 	server := func(r *http.Request) *mcp.Server { return e.Tools.Server(exchangeOf(r.Context()).namespace) }
@@ -191,6 +193,8 @@ type exchange struct {
 	tool *tools.Tool
 	// stream is the answer of a method that the SDK serves.
 	stream *stream
+	// taken is called when the answer is written: its large result is not on its way any more.
+	taken func()
 	// label is the method, for the metrics: one of a small set.
 	label string
 	// outcome is a string of a small set too; the SDK's goroutine sets it.
@@ -219,6 +223,9 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, namespace strin
 			if x.stream == nil || !x.stream.begun() {
 				x.fail(failure)
 			}
+		}
+		if x.taken != nil {
+			x.taken()
 		}
 		e.Metrics.observe(x, time.Since(start))
 	}()

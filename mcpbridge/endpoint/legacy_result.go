@@ -131,6 +131,12 @@ func (e *Endpoint) replyCall(x *exchange, task *v1alpha1.McpTask) {
 }
 
 func (e *Endpoint) replyEnd(x *exchange, task *v1alpha1.McpTask, related string) {
+	done, failure := e.deliver(x, task)
+	if failure != nil {
+		x.fail(failure)
+		return
+	}
+	defer done()
 	payload, err := e.payload(x, task)
 	if err != nil {
 		x.fail(e.unshown(x, err))

@@ -33,15 +33,16 @@ func (e *Endpoint) legacyTask(x *exchange, task *v1alpha1.McpTask) (*wire.Legacy
 
 // serveLegacyGet answers tasks/get.
 func (e *Endpoint) serveLegacyGet(x *exchange) {
+	if failure := e.pace(x); failure != nil {
+		x.fail(failure)
+		return
+	}
 	shown, err := e.legacyTask(x, x.task)
 	if err != nil {
 		x.fail(e.internal(x, err))
 		return
 	}
-	if failure := e.poll(x, x.taskKey(), shown.PollInterval); failure != nil {
-		x.fail(failure)
-		return
-	}
+	e.polled(x.taskKey(), shown.PollInterval)
 	x.reply(e, shown, nil)
 }
 

@@ -125,16 +125,12 @@ func (e *Endpoint) quotaRefusal(err error) *wire.Error {
 		Words: "as many tasks are stored in this namespace as its quota allows; ended tasks are deleted once they have expired"})
 }
 
-// poll counts that a caller asks for the state of a task. It is refused only to one that asks without any pause.
-func (e *Endpoint) poll(x *exchange, key types.NamespacedName, intervalMs int64) *wire.Error {
-	if failure := e.pace(x); failure != nil {
-		return failure
-	}
+// polled counts those who ask for the state of a task earlier than they were told. They are answered all the same.
+func (e *Endpoint) polled(key types.NamespacedName, intervalMs int64) {
 	if _, early := e.paces.polled.Get(key); early {
 		e.Metrics.earlyPolls.Inc()
 	}
 	e.paces.polled.Add(key, struct{}{}, time.Duration(intervalMs)*time.Millisecond)
-	return nil
 }
 
 // pace refuses what a caller asks for too often.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -137,23 +138,40 @@ func (s *subscription) tellTasks(changed []types.NamespacedName) error {
 		if !ok || !s.x.principal.Owns(task) {
 			continue
 		}
-		payload, err := s.e.payload(s.x, task)
+		told, err := s.tellTask(key, task)
 		if err != nil {
-			_ = s.e.internal(s.x, err) // in the log; the other tasks are told of all the same
-			s.untold = append(s.untold, key)
-			continue
-		}
-		if last, told := s.told[key]; told && last == payload.Digest {
-			continue // what changed is not shown to clients
-		}
-		s.told[key] = payload.Digest
-		head, fields, tail := s.messages.Task(payload.Fields)
-		if err := s.event(head, fields, tail); err != nil {
 			return err
 		}
-		s.e.Metrics.notifications.WithLabelValues("tasks").Inc()
+		if !told {
+			s.untold = append(s.untold, key)
+		}
 	}
 	return nil
+}
+
+// tellTask says what tasks/get would say now about a task, if that is news. It is not told when that cannot be said now; the error
+// is that of the stream.
+func (s *subscription) tellTask(key types.NamespacedName, task *v1alpha1.McpTask) (told bool, err error) {
+	done, failure := s.e.deliver(s.x, task)
+	if failure != nil {
+		return false, nil
+	}
+	defer done()
+	payload, err := s.e.payload(s.x, task)
+	if err != nil {
+		_ = s.e.internal(s.x, err) // in the log; the other tasks are told of all the same
+		return false, nil
+	}
+	if last, known := s.told[key]; known && last == payload.Digest {
+		return true, nil // what changed is not shown to clients
+	}
+	s.told[key] = payload.Digest
+	head, fields, tail := s.messages.Task(payload.Fields)
+	if err := s.event(head, fields, tail); err != nil {
+		return false, err
+	}
+	s.e.Metrics.notifications.WithLabelValues("tasks").Inc()
+	return true, nil
 }
 
 // tellTools says that the list of the namespace's tools has changed, if it has. While many tools change, not each is

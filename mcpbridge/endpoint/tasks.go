@@ -21,15 +21,22 @@ const writeLimit = 10 * time.Second
 
 // serveGet answers tasks/get from what this replica knows: no API call, but for a result that it does not hold any more.
 func (e *Endpoint) serveGet(x *exchange) {
+	if failure := e.pace(x); failure != nil {
+		x.fail(failure)
+		return
+	}
+	done, failure := e.deliver(x, x.task)
+	if failure != nil {
+		x.fail(failure)
+		return
+	}
+	defer done()
 	payload, err := e.payload(x, x.task)
 	if err != nil {
 		x.fail(e.unshown(x, err))
 		return
 	}
-	if failure := e.poll(x, x.taskKey(), payload.Task.PollIntervalMs); failure != nil {
-		x.fail(failure)
-		return
-	}
+	e.polled(x.taskKey(), payload.Task.PollIntervalMs)
 	x.result(payload.Get)
 }
 

@@ -34,6 +34,7 @@ const (
 	StreamsPerCaller          = "streamsPerCaller"
 	Streams                   = "streams"
 	WaitingCalls              = "waitingCalls"
+	LargeResults              = "largeResults"
 	LookupsPerSecond          = "unknownTaskLookupsPerSecond"
 	DeniedCallsPerSecond      = "unknownToolCallsPerSecond"
 	ResourceQuota             = "resourceQuota"

@@ -1,0 +1,119 @@
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mcptask/mcptask/api/resultsecret"
+	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/mcptest"
+)
+
+// shelf is where the Secrets of results are.
+type shelf struct {
+	mu      sync.Mutex
+	secrets map[types.NamespacedName]*corev1.Secret
+}
+
+func (s *shelf) Secret(_ context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found, ok := s.secrets[key]; ok {
+		return found, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, key.Name)
+}
+
+func (s *shelf) StoreSecret(_ context.Context, part *corev1.Secret) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets[types.NamespacedName{Namespace: part.Namespace, Name: part.Name}] = part.DeepCopy()
+	return nil
+}
+
+// endLarge ends a task with a result that stands in two Secrets.
+func (f *fixture) endLarge(t *testing.T, s *shelf, id string) {
+	t.Helper()
+	raw := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", resultsecret.PartBytes) + `"}]}`)
+	hash, stored := resultsecret.Hash(raw), f.cluster.stored(id)
+	if err := resultsecret.Write(t.Context(), stored, hash, int64(len(raw)), bytes.NewReader(raw), s.StoreSecret); err != nil {
+		t.Fatal(err)
+	}
+	f.cluster.change(t, id, v1alpha1.McpTaskStatus{State: v1alpha1.TaskCompleted, Result: &v1alpha1.TaskResult{
+		SHA256: hash, SecretRef: resultsecret.Reference(stored, hash, int64(len(raw)))}})
+}
+
+func TestLargeResultsWaitForThoseOfTheSameCaller(t *testing.T) {
+	s := &shelf{secrets: map[types.NamespacedName]*corev1.Secret{}}
+	f := newFixture(t, func(c *Config) { c.Secrets = s })
+	f.offer("tool", nil)
+	bob := f.alice
+	bob.Token = "bob"
+	ofAlice, small, ofBob := f.handle(t, "tool"), f.handle(t, "tool"), handleOf(t, f.tool(t, bob, "tool"))
+	f.endLarge(t, s, ofAlice)
+	f.endLarge(t, s, ofBob)
+	alice := caller{"team", v1alpha1.Identity{Issuer: "test", Subject: "alice"}}
+	taken, err := f.deliveries.begin(t.Context(), alice, maxDeliveredToCaller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(c mcptest.Client, id string) *mcptest.Response {
+		return c.Call(t, "tasks/get", map[string]any{"taskId": id})
+	}
+	answer, leave := start(t, f.alice, "tasks/get", map[string]any{"taskId": ofAlice})
+	defer leave()
+	eventually(t, "the request waits", func() bool {
+		f.deliveries.mu.Lock()
+		defer f.deliveries.mu.Unlock()
+		return f.deliveries.callers[alice].uses == 2 // and there is no room for both
+	})
+	for name, r := range map[string]*mcptest.Response{"a small one": get(f.alice, small), "another caller's": get(bob, ofBob)} {
+		if r.Error != nil {
+			t.Errorf("%s: %s", name, r.Raw)
+		}
+	}
+	taken()
+	if r := answer(); r.Error != nil || len(r.Raw) < resultsecret.PartBytes {
+		t.Errorf("got %.200s", r.Raw)
+	}
+	eventually(t, "nothing is on its way any more", func() bool {
+		f.deliveries.mu.Lock()
+		defer f.deliveries.mu.Unlock()
+		return len(f.deliveries.callers) == 0 && f.deliveries.all.TryAcquire(maxDelivered)
+	})
+}
+
+func TestDeliveriesAreBounded(t *testing.T) {
+	d := newDeliveries()
+	to := func(subject string) caller { return caller{"team", v1alpha1.Identity{Subject: subject}} }
+	var release []func()
+	for _, who := range []string{"a", "b", "c", "d"} {
+		done, err := d.begin(t.Context(), to(who), maxDeliveredToCaller)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release = append(release, done)
+	}
+	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	for _, who := range []string{"a", "e"} { // one has no room of its own, the other finds none
+		if _, err := d.begin(brief, to(who), 1); err == nil {
+			t.Errorf("%s gets more than there is", who)
+		}
+	}
+	for _, done := range release {
+		done()
+	}
+	if len(d.callers) != 0 || !d.all.TryAcquire(maxDelivered) {
+		t.Errorf("%d callers are left", len(d.callers))
+	}
+}
