@@ -165,11 +165,20 @@ func (r *run) resultIsRight(t *task, e ended) {
 	}
 }
 
-// aftermath is how long after a fault its effect on a Pod may show: a node that was off reports what became of its Pods.
-const aftermath = 2 * time.Minute
+const (
+	// aftermath is how long after a fault its effect on a Pod may show: a node that was off reports what became of its Pods.
+	aftermath = 2 * time.Minute
+	// startDeadline is that of the tools. A Pod whose node went off between the making and the starting of its first container
+	// is never started by the kubelet, and never said to have failed: only the deadline ends it.
+	startDeadline = 5 * time.Minute
+)
 
 // cause finds a fault that may have ended the work.
 func (r *run) cause(t *task, e ended) string {
+	shows := aftermath
+	if e.reason == "StartFailed" {
+		shows += startDeadline
+	}
 	for _, f := range r.Faults {
 		if f.Began.After(e.at) || f.Missed != "" && f.Pod == "" && f.Node == "" {
 			continue
@@ -181,7 +190,7 @@ func (r *run) cause(t *task, e ended) string {
 			}
 		case "stop-node", "kill-containerd":
 			for _, pod := range t.pods {
-				if pod[len(pod)-1].Node == f.Node && pod[0].At.Before(f.Ended.Add(time.Second)) && f.Ended.Add(aftermath).After(e.at) {
+				if pod[len(pod)-1].Node == f.Node && pod[0].At.Before(f.Ended.Add(time.Second)) && f.Ended.Add(shows).After(e.at) {
 					return f.Kind
 				}
 			}
