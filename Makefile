@@ -18,7 +18,8 @@ else
 image = mcptask.dev/$(1)
 endif
 
-# What enforces NetworkPolicies in the tests. The network of the local cluster does not; kind's does, others may.
+# What enforces NetworkPolicies in the tests, where the cluster's own network does not: that of the local cluster. kind's does; another
+# cluster's must, or the test of the policies fails.
 netpol = $(if $(filter local,$(CLUSTER)),$(call image,netpol):$(TAG))
 
 FUZZTIME ?= 10s
@@ -87,7 +88,7 @@ lint: ## Mistakes, known vulnerabilities, and licences of dependencies
 ##@ Test
 
 .PHONY: test
-test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything but lint, network, fuzzing and chaos
+test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything but lint, fuzzing and chaos
 
 .PHONY: test-unit
 test-unit: ## Needs nothing
@@ -106,10 +107,6 @@ test-integration: ## Needs etcd, kube-apiserver and kube-controller-manager
 .PHONY: test-e2e
 test-e2e: load ## Needs nodes: real Pods, the chart installed as users install it
 	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e -count=1 -timeout 60m ./test/e2e/...
-
-.PHONY: test-network
-test-network: load ## NetworkPolicies, with real Pods and what enforces them (needs the kernel module nft_queue)
-	NETPOL_IMAGE=$(netpol) IMAGE=$(call image,mcptask) EXAMPLES_IMAGE=$(call image,examples):$(TAG) $(DEV) exec go test -tags e2e,network -count=1 -timeout 30m -run NetworkPolicies ./test/e2e/...
 
 .PHONY: test-clients
 test-clients: load ## MCP clients as they are shipped on npm against the installed bridge

@@ -1,17 +1,20 @@
 // Command netpol enforces the NetworkPolicies of a cluster whose network plugin does not, as that of hack/cluster. It is
 // sigs.k8s.io/kube-network-policies, which decides about the first packet of each connection that the kernel queues for it
-// (nftables, nfnetlink_queue). Its own command ends at SIGINT alone, which is not how Kubernetes ends a Pod: its rules
-// would stay on the node.
+// (nfnetlink_queue), on kernels too whose nftables cannot queue: queue.go. Its own command ends at SIGINT alone, which is not how
+// Kubernetes ends a Pod: its rules would stay on the node.
+//
+// It is 0.7.0, not 0.8.0, which needs the container runtime's plugin interface: without that it panics at the first
+// address that is no Pod's.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -31,10 +34,12 @@ func main() {
 }
 
 // run enforces until ctx ends, and then removes its rules.
-func run(ctx context.Context, node string) error {
-	if err := checkKernel(); err != nil {
+func run(ctx context.Context, node string) (err error) {
+	end, err := handOver()
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, end()) }()
 	config, err := rest.InClusterConfig()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
@@ -47,16 +52,13 @@ func run(ctx context.Context, node string) error {
 	controller, err := networkpolicy.NewController(clientset,
 		watched.Networking().V1().NetworkPolicies(), watched.Core().V1().Namespaces(), watched.Core().V1().Pods(),
 		nil, nil, nil, nil, // nothing of the newer kinds of policies
-		networkpolicy.Config{NodeName: node, NRIdisabled: true, NFTableName: "mcptask-netpol"})
+		networkpolicy.Config{NodeName: node, QueueID: queue, NFTableName: libraryName})
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	watched.Start(ctx.Done())
-	err = controller.Run(ctx)
-	// Before it returns it has removed the table, unless it never came so far. The queue has a moment to empty.
-	time.Sleep(time.Second)
-	if ctx.Err() != nil {
-		return nil
+	if err := controller.Run(ctx); ctx.Err() == nil { // it removes the rules that it wrote
+		return fmt.Errorf("deciding about packets: %w", err)
 	}
-	return err
+	return nil
 }

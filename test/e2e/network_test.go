@@ -1,4 +1,4 @@
-//go:build e2e && network
+//go:build e2e
 
 package e2e
 
@@ -6,10 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
-	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,32 +24,156 @@ import (
 	"github.com/mcptask/mcptask/test/harness"
 )
 
-// enforcePolicies brings what enforces NetworkPolicies, where NETPOL_IMAGE says that the cluster does not.
-func enforcePolicies(t *testing.T) {
+// What there is to reach, of every Pod of both parts and of the Services.
+const (
+	mcp     = "MCP"
+	runtime = "runtime"
+	metrics = "metrics"
+	health  = "health"
+)
+
+// doors are the addresses of all that, and what is behind each.
+func doors(t *testing.T, cluster *harness.Cluster) map[string]string {
 	t.Helper()
-	image := os.Getenv("NETPOL_IMAGE")
-	if image == "" {
-		return
+	all := map[string]string{}
+	for _, pod := range cluster.BridgePods(t) {
+		for port, behind := range map[string]string{"8080": mcp, "8081": health, "8082": metrics, "8083": runtime} {
+			all[net.JoinHostPort(pod.Status.PodIP, port)] = behind
+		}
 	}
-	raw, err := os.ReadFile("netpol.yaml")
+	controller := controllerPod(t, cluster)
+	all[net.JoinHostPort(controller.Status.PodIP, "8081")], all[net.JoinHostPort(controller.Status.PodIP, "8082")] = health, metrics
+	for name, behind := range map[string]string{"-bridge": mcp, "-bridge-runtime": runtime} {
+		var service corev1.Service
+		if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: harness.SystemNamespace, Name: harness.Release + name}, &service); err != nil {
+			t.Fatal(err)
+		}
+		all[net.JoinHostPort(service.Spec.ClusterIP, fmt.Sprint(service.Spec.Ports[0].Port))] = behind
+	}
+	return all
+}
+
+func controllerPod(t *testing.T, cluster *harness.Cluster) corev1.Pod {
+	t.Helper()
+	var pods corev1.PodList
+	if err := cluster.Client.List(t.Context(), &pods, client.InNamespace(harness.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/component": "controller"}); err != nil {
+		t.Fatal(err)
+	}
+	pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	if len(pods.Items) != 1 {
+		t.Fatalf("there are %d Pods of the controller", len(pods.Items))
+	}
+	return pods.Items[0]
+}
+
+// besideAndAway are the controller's node and, where there is one, another: what the Pods of both reach has been tried within a node
+// and between two.
+func besideAndAway(t *testing.T, cluster *harness.Cluster) []string {
+	t.Helper()
+	nodes := []string{controllerPod(t, cluster).Spec.NodeName}
+	var all corev1.NodeList
+	if err := cluster.Client.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range all.Items {
+		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		if ready && !node.Spec.Unschedulable && node.Name != nodes[0] {
+			return append(nodes, node.Name)
+		}
+	}
+	t.Log("there is one node: connections between nodes are not tried")
+	return nodes
+}
+
+// A caller is a kind of Pod, and what it should reach.
+type caller struct {
+	who       string
+	namespace string
+	labels    map[string]string
+	reaches   []string
+}
+
+func restrictedPod(command []string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "network-"},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr.To(false), TerminationGracePeriodSeconds: ptr.To(int64(1)),
+			Containers: []corev1.Container{{Name: "network", Image: harness.ExamplesImage(), Command: command,
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), RunAsNonRoot: ptr.To(true),
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}}}},
+	}
+}
+
+// dialFrom starts such a Pod on each node, which tries the addresses.
+func dialFrom(t *testing.T, cluster *harness.Cluster, nodes []string, from caller, addresses []string) (pods []*corev1.Pod) {
+	t.Helper()
+	for _, node := range nodes {
+		pod := restrictedPod(append([]string{"/fixture", "dial"}, addresses...))
+		pod.Namespace, pod.Labels, pod.Spec.NodeName = from.namespace, from.labels, node
+		if err := cluster.Client.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// dialled says which of its addresses such a Pod reached.
+func dialled(t *testing.T, cluster *harness.Cluster, pod *corev1.Pod) map[string]bool {
+	t.Helper()
+	harness.Eventually(t, 2*time.Minute, "the Pod has tried all addresses", func(ctx context.Context) error {
+		if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodSucceeded {
+			return fmt.Errorf("it is %s", pod.Status.Phase)
+		}
+		return nil
+	})
+	raw, err := cluster.Kubernetes.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifests := strings.ReplaceAll(string(raw), "NETPOL", image)
-	t.Cleanup(func() { // the Pods end first, and take their rules with them
-		for _, args := range [][]string{
-			{"-n", "mcptask-netpol", "delete", "daemonset", "netpol", "--ignore-not-found", "--cascade=foreground", "--wait", "--timeout=60s"},
-			{"delete", "--ignore-not-found", "--timeout=60s", "-f", "-"},
-		} {
-			if _, err := harness.Run(context.Background(), manifests, "kubectl", args...); err != nil {
-				t.Error(err)
-			}
+	return reached(t, raw)
+}
+
+// reached is what the fixture says that it reached.
+func reached(t *testing.T, raw []byte) map[string]bool {
+	t.Helper()
+	var said struct {
+		Reached map[string]bool `json:"reached"`
+	}
+	if err := json.Unmarshal(raw, &said); err != nil {
+		t.Fatalf("%q: %v", raw, err)
+	}
+	return said.Reached
+}
+
+// checkDoors says which doors are open that should be closed, and closed that should be open.
+func checkDoors(t *testing.T, who string, all map[string]string, got map[string]bool, reaches []string) {
+	t.Helper()
+	for address, behind := range all {
+		is, tried := got[address]
+		if should := slices.Contains(reaches, behind); !tried || is != should {
+			t.Errorf("%s: %s at %s: tried %v, reached %v, should be reached %v", who, behind, address, tried, is, should)
 		}
-	})
-	kubectl(t, manifests, "apply", "-f", "-")
-	if out, err := harness.Run(t.Context(), "", "kubectl", "-n", "mcptask-netpol", "rollout", "status", "daemonset", "netpol", "--timeout=1m"); err != nil {
-		said, _ := harness.Run(t.Context(), "", "kubectl", "-n", "mcptask-netpol", "logs", "daemonset/netpol", "--tail=20")
-		t.Fatalf("nothing enforces NetworkPolicies: %v\n%s\n%s", err, out, said)
+	}
+}
+
+// try lets each caller try every door from every node, all at once.
+func try(t *testing.T, cluster *harness.Cluster, nodes []string, callers ...caller) {
+	t.Helper()
+	all := doors(t, cluster)
+	addresses := slices.Collect(maps.Keys(all))
+	pods := make([][]*corev1.Pod, len(callers))
+	for i, from := range callers {
+		pods[i] = dialFrom(t, cluster, nodes, from, addresses)
+	}
+	for i, from := range callers {
+		for _, pod := range pods[i] {
+			checkDoors(t, from.who+" on "+pod.Spec.NodeName, all, dialled(t, cluster, pod), from.reaches)
+		}
 	}
 }
 
@@ -72,149 +195,59 @@ func apiServer(t *testing.T, cluster *harness.Cluster) string {
 	return "[" + strings.Join(rules, ", ") + "]"
 }
 
-// doors are the addresses of both parts' Pods, and of the bridge's Services, by what they are for.
-func doors(t *testing.T, cluster *harness.Cluster) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	bridge := cluster.BridgePods(t)[0].Status.PodIP
-	for name, port := range map[string]string{"bridge mcp": "8080", "bridge health": "8081", "bridge metrics": "8082", "bridge runtime": "8083"} {
-		all[name] = net.JoinHostPort(bridge, port)
-	}
-	var controllers corev1.PodList
-	if err := cluster.Client.List(t.Context(), &controllers, client.InNamespace(harness.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/component": "controller"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range controllers.Items {
-		if pod.DeletionTimestamp == nil {
-			all["controller metrics"], all["controller health"] = net.JoinHostPort(pod.Status.PodIP, "8082"), net.JoinHostPort(pod.Status.PodIP, "8081")
-		}
-	}
-	for name, of := range map[string]string{"service mcp": "-bridge", "service runtime": "-bridge-runtime"} {
-		var service corev1.Service
-		if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: harness.SystemNamespace, Name: harness.Release + of}, &service); err != nil {
-			t.Fatal(err)
-		}
-		all[name] = net.JoinHostPort(service.Spec.ClusterIP, fmt.Sprint(service.Spec.Ports[0].Port))
-	}
-	return all
-}
-
-type reached struct {
-	Reached map[string]bool `json:"reached"`
-}
-
-// through says which doors are open, by their names.
-func (r reached) through(doors map[string]string) map[string]bool {
-	open := map[string]bool{}
-	for name, address := range doors {
-		if r.Reached[address] {
-			open[name] = true
-		}
-	}
-	return open
-}
-
-// podReaches runs a Pod with the labels that tries all the doors.
-func podReaches(t *testing.T, cluster *harness.Cluster, namespace string, labels map[string]string, doors map[string]string) map[string]bool {
-	t.Helper()
-	command := []string{"/fixture", "dial"}
-	for _, address := range doors {
-		command = append(command, address)
-	}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "dial-", Namespace: namespace, Labels: labels},
-		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: ptr.To(false),
-			Containers: []corev1.Container{{Name: "dial", Image: harness.ExamplesImage(), Command: command,
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), RunAsNonRoot: ptr.To(true),
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}}}},
-	}
-	if err := cluster.Client.Create(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, 2*time.Minute, "the Pod has tried all addresses", func(ctx context.Context) error {
-		if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			return err
-		}
-		if pod.Status.Phase != corev1.PodSucceeded {
-			return fmt.Errorf("it is %s", pod.Status.Phase)
-		}
-		return nil
-	})
-	logs, err := cluster.Kubernetes.CoreV1().Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer logs.Close()
-	raw, err := io.ReadAll(logs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got reached
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatalf("%q: %v", raw, err)
-	}
-	return got.through(doors)
-}
-
-func open(names ...string) map[string]bool {
-	all := map[string]bool{}
-	for _, name := range names {
-		all[name] = true
-	}
-	return all
-}
-
-func sameDoors(t *testing.T, who string, got, want map[string]bool) {
-	t.Helper()
-	if !maps.Equal(got, want) {
-		t.Errorf("%s reaches %v, and should reach %v", who, got, want)
-	}
-}
-
-// Every Pod tries every door: first without policies, so that a closed door is known to be closed by them.
+// Every Pod tries every door, from two nodes: first without policies, so that a closed door is known to be closed by them.
 func TestNetworkPoliciesLetInWhomTheyShould(t *testing.T) {
 	cluster := connect(t)
-	enforcePolicies(t)
-	namespace, monitoring := withTools(t, cluster, "reach"), cluster.Namespace(t)
-	before := podReaches(t, cluster, namespace, nil, doors(t, cluster))
-	sameDoors(t, "without policies any Pod", before, open("bridge mcp", "bridge health", "bridge metrics", "bridge runtime",
-		"controller metrics", "controller health", "service mcp", "service runtime"))
+	namespace, strangers, monitoring := withTools(t, cluster, "reach"), cluster.Namespace(t), cluster.Namespace(t)
+	nodes := besideAndAway(t, cluster)
+	enforcePolicies(t, cluster, nodes)
+	try(t, cluster, nodes, caller{"without policies any Pod", namespace, nil, []string{mcp, runtime, metrics, health}})
 
-	upgraded(t, fmt.Sprintf(`
+	values := fmt.Sprintf(`
 networkPolicy:
   enabled: true
   metrics: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}}]
   egress: %s
-`, monitoring, apiServer(t, cluster)))
+`, monitoring, apiServer(t, cluster))
+	upgraded(t, values)
 	cluster.AwaitBridge(t)
+	try(t, cluster, nodes,
+		caller{"an agent", namespace, nil, []string{mcp}},
+		caller{"monitoring", monitoring, nil, []string{mcp, metrics}},
+		caller{"a Pod that says it is a task's", namespace, map[string]string{v1alpha1.LabelTask: "x"}, []string{runtime}},
+		caller{"a Pod of monitoring that says it is a task's", monitoring, map[string]string{v1alpha1.LabelTask: "x"}, []string{runtime, metrics}})
+	aTaskReachesItsSidecarsPortAlone(t, cluster, namespace)
+
+	upgraded(t, values+fmt.Sprintf("  agents: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}}]\n", namespace))
+	try(t, cluster, nodes,
+		caller{"an agent whom the values name", namespace, nil, []string{mcp}},
+		caller{"a stranger", strangers, nil, nil},
+		caller{"monitoring, whom the values do not name an agent", monitoring, nil, []string{metrics}})
+
+	// No Pod reached the health ports, the nodes' probes did all the time.
+	if len(cluster.BridgePods(t)) < 2 || !podReady(controllerPod(t, cluster)) {
+		t.Error("a Pod behind the policies is not ready any more")
+	}
+}
+
+func podReady(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+}
+
+// aTaskReachesItsSidecarsPortAlone calls a tool, whose Pod, whose sidecar and whose controller work behind the policies.
+func aTaskReachesItsSidecarsPortAlone(t *testing.T, cluster *harness.Cluster, namespace string) {
+	t.Helper()
 	all := doors(t, cluster)
-
-	if agents := podReaches(t, cluster, namespace, nil, all); len(agents) == len(before) {
-		t.Fatal("the cluster does not enforce NetworkPolicies: set NETPOL_IMAGE, as make test-e2e does for a local cluster")
-	}
-	sameDoors(t, "an agent", podReaches(t, cluster, namespace, nil, all), open("bridge mcp", "service mcp"))
-	sameDoors(t, "monitoring", podReaches(t, cluster, monitoring, nil, all), open("bridge mcp", "service mcp", "bridge metrics", "controller metrics"))
-	sameDoors(t, "a Pod that says it is a task's", podReaches(t, cluster, namespace, map[string]string{v1alpha1.LabelTask: "x"}, all), open("bridge runtime", "service runtime"))
-
-	// A real task, whose sidecar and whose controller work behind the policies.
-	agent := cluster.Agent(t, cluster.Replicas(t)[0], namespace, "agent", true)
-	addresses := []string{}
-	for _, address := range all {
-		addresses = append(addresses, address)
-	}
-	arguments, err := json.Marshal(map[string]any{"addresses": addresses})
+	arguments, err := json.Marshal(map[string]any{"addresses": slices.Collect(maps.Keys(all))})
 	if err != nil {
 		t.Fatal(err)
 	}
+	agent := cluster.Agent(t, cluster.Replicas(t)[0], namespace, "agent", true)
 	task := finish(t, agent, call(t, agent, "reach", string(arguments)))
 	if task.Status != mcpclient.Completed {
 		t.Fatalf("%s", task.Raw)
 	}
-	var got reached
-	if err := json.Unmarshal(task.Result.StructuredContent, &got); err != nil {
-		t.Fatalf("%v in %s", err, task.Raw)
-	}
-	sameDoors(t, "a task", got.through(all), open("bridge runtime", "service runtime"))
+	checkDoors(t, "a task", all, reached(t, task.Result.StructuredContent), []string{runtime})
 	if progress := stored(t, cluster, namespace, task.ID).Status.Progress; progress == nil {
 		t.Error("nothing came through the runtime port")
 	}
