@@ -26,10 +26,10 @@ import (
 
 // What there is to reach, of every Pod of both parts and of the Services.
 const (
-	mcp     = "MCP"
-	runtime = "runtime"
-	metrics = "metrics"
-	health  = "health"
+	mcpPort     = "the MCP port"
+	runtimePort = "the runtime port"
+	metricsPort = "the metrics port"
+	healthPort  = "the health port"
 )
 
 // doors are the addresses of all that, and what is behind each.
@@ -37,13 +37,13 @@ func doors(t *testing.T, cluster *harness.Cluster) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, pod := range cluster.BridgePods(t) {
-		for port, behind := range map[string]string{"8080": mcp, "8081": health, "8082": metrics, "8083": runtime} {
+		for port, behind := range map[string]string{"8080": mcpPort, "8081": healthPort, "8082": metricsPort, "8083": runtimePort} {
 			all[net.JoinHostPort(pod.Status.PodIP, port)] = behind
 		}
 	}
 	controller := controllerPod(t, cluster)
-	all[net.JoinHostPort(controller.Status.PodIP, "8081")], all[net.JoinHostPort(controller.Status.PodIP, "8082")] = health, metrics
-	for name, behind := range map[string]string{"-bridge": mcp, "-bridge-runtime": runtime} {
+	all[net.JoinHostPort(controller.Status.PodIP, "8081")], all[net.JoinHostPort(controller.Status.PodIP, "8082")] = healthPort, metricsPort
+	for name, behind := range map[string]string{"-bridge": mcpPort, "-bridge-runtime": runtimePort} {
 		var service corev1.Service
 		if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: harness.SystemNamespace, Name: harness.Release + name}, &service); err != nil {
 			t.Fatal(err)
@@ -154,9 +154,14 @@ func reached(t *testing.T, raw []byte) map[string]bool {
 func checkDoors(t *testing.T, who string, all map[string]string, got map[string]bool, reaches []string) {
 	t.Helper()
 	for address, behind := range all {
-		is, tried := got[address]
-		if should := slices.Contains(reaches, behind); !tried || is != should {
-			t.Errorf("%s: %s at %s: tried %v, reached %v, should be reached %v", who, behind, address, tried, is, should)
+		open, tried := got[address]
+		switch should := slices.Contains(reaches, behind); {
+		case !tried:
+			t.Errorf("%s did not try %s at %s", who, behind, address)
+		case open && !should:
+			t.Errorf("%s reaches %s at %s", who, behind, address)
+		case !open && should:
+			t.Errorf("%s does not reach %s at %s", who, behind, address)
 		}
 	}
 }
@@ -201,7 +206,7 @@ func TestNetworkPoliciesLetInWhomTheyShould(t *testing.T) {
 	namespace, strangers, monitoring := withTools(t, cluster, "reach"), cluster.Namespace(t), cluster.Namespace(t)
 	nodes := besideAndAway(t, cluster)
 	enforcePolicies(t, cluster, nodes)
-	try(t, cluster, nodes, caller{"without policies any Pod", namespace, nil, []string{mcp, runtime, metrics, health}})
+	try(t, cluster, nodes, caller{"without policies any Pod", namespace, nil, []string{mcpPort, runtimePort, metricsPort, healthPort}})
 
 	values := fmt.Sprintf(`
 networkPolicy:
@@ -212,17 +217,17 @@ networkPolicy:
 	upgraded(t, values)
 	cluster.AwaitBridge(t)
 	try(t, cluster, nodes,
-		caller{"an agent", namespace, nil, []string{mcp}},
-		caller{"monitoring", monitoring, nil, []string{mcp, metrics}},
-		caller{"a Pod that says it is a task's", namespace, map[string]string{v1alpha1.LabelTask: "x"}, []string{runtime}},
-		caller{"a Pod of monitoring that says it is a task's", monitoring, map[string]string{v1alpha1.LabelTask: "x"}, []string{runtime, metrics}})
+		caller{"an agent", namespace, nil, []string{mcpPort}},
+		caller{"monitoring", monitoring, nil, []string{mcpPort, metricsPort}},
+		caller{"a Pod that says it is a task's", namespace, map[string]string{v1alpha1.LabelTask: "x"}, []string{runtimePort}},
+		caller{"a Pod of monitoring that says it is a task's", monitoring, map[string]string{v1alpha1.LabelTask: "x"}, []string{runtimePort, metricsPort}})
 	aTaskReachesItsSidecarsPortAlone(t, cluster, namespace)
 
 	upgraded(t, values+fmt.Sprintf("  agents: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}}]\n", namespace))
 	try(t, cluster, nodes,
-		caller{"an agent whom the values name", namespace, nil, []string{mcp}},
+		caller{"an agent whom the values name", namespace, nil, []string{mcpPort}},
 		caller{"a stranger", strangers, nil, nil},
-		caller{"monitoring, whom the values do not name an agent", monitoring, nil, []string{metrics}})
+		caller{"monitoring, whom the values do not name an agent", monitoring, nil, []string{metricsPort}})
 
 	// No Pod reached the health ports, the nodes' probes did all the time.
 	if len(cluster.BridgePods(t)) < 2 || !podReady(controllerPod(t, cluster)) {
@@ -247,7 +252,7 @@ func aTaskReachesItsSidecarsPortAlone(t *testing.T, cluster *harness.Cluster, na
 	if task.Status != mcpclient.Completed {
 		t.Fatalf("%s", task.Raw)
 	}
-	checkDoors(t, "a task", all, reached(t, task.Result.StructuredContent), []string{runtime})
+	checkDoors(t, "a task", all, reached(t, task.Result.StructuredContent), []string{runtimePort})
 	if progress := stored(t, cluster, namespace, task.ID).Status.Progress; progress == nil {
 		t.Error("nothing came through the runtime port")
 	}
