@@ -31,7 +31,9 @@ func NewBuckets[K comparable](perSecond float64, burst int64) *Buckets[K] {
 
 // Take takes a token and returns 0; or it takes none and returns how long it is until there is one.
 func (b *Buckets[K]) Take(key K) time.Duration {
-	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now() // under the lock: a limiter whose time goes back gives the time between twice
 	reservation := b.of(key).ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait > 0 {
@@ -41,11 +43,14 @@ func (b *Buckets[K]) Take(key K) time.Duration {
 }
 
 // Empty says whether there is no token.
-func (b *Buckets[K]) Empty(key K) bool { return b.of(key).Tokens() < 1 }
-
-func (b *Buckets[K]) of(key K) *rate.Limiter {
+func (b *Buckets[K]) Empty(key K) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.of(key).TokensAt(time.Now()) < 1
+}
+
+// of is the bucket of a key. The lock is held.
+func (b *Buckets[K]) of(key K) *rate.Limiter {
 	if known, ok := b.known.Get(key); ok {
 		return known.(*rate.Limiter)
 	}

@@ -2,6 +2,8 @@ package limits
 
 import (
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,5 +81,27 @@ func TestABucketSaysWhenThereIsMore(t *testing.T) {
 		if wait := b.Take("a"); wait < 9*time.Second || wait > 10*time.Second {
 			t.Errorf("the next token is %s away", wait)
 		}
+	}
+}
+
+// However many ask at once, a bucket gives what it holds and what time brings, and no more.
+func TestABucketGivesNoMoreToManyAtOnce(t *testing.T) {
+	const perSecond, burst = 1000, 10
+	buckets := NewBuckets[string](perSecond, burst)
+	var taken atomic.Int64
+	began := time.Now()
+	var takers sync.WaitGroup
+	for range 16 {
+		takers.Go(func() {
+			for time.Since(began) < 300*time.Millisecond {
+				if buckets.Take("caller") == 0 {
+					taken.Add(1)
+				}
+			}
+		})
+	}
+	takers.Wait()
+	if most := burst + int64(perSecond*time.Since(began).Seconds()) + 1; taken.Load() > most {
+		t.Errorf("%d tokens were taken of %d", taken.Load(), most)
 	}
 }
