@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// refreshAfter is how long keys are used before the issuer is asked for them again: a key that it takes back is good
-	// for so long.
+	// renewAfter is how long keys are used before the issuer is asked for them again. Nobody waits for that.
+	renewAfter = 5 * time.Minute
+	// refreshAfter is how long keys are used without that: a key that the issuer takes back is good for so long, also where
+	// no token came meanwhile.
 	refreshAfter = 10 * time.Minute
 	// usableFor is how long keys are used of an issuer that does not answer.
 	usableFor = 24 * time.Hour
@@ -44,12 +46,12 @@ type keys struct {
 
 // find returns the key that a token names. A key that is not known is looked for at the issuer, unless that was just done.
 func (k *keys) find(ctx context.Context, id string, algorithm jose.SignatureAlgorithm) (*jose.JSONWebKey, error) {
-	key, age, _ := k.known(id, algorithm)
-	if key != nil && age < refreshAfter {
+	key, age, failure := k.known(id, algorithm)
+	if key != nil && age < renewAfter {
 		return key, nil
 	}
 	refreshed := k.refresh()
-	if key != nil && age < usableFor {
+	if key != nil && (age < refreshAfter || failure != nil && age < usableFor) {
 		return key, nil // the new ones are for the next token
 	}
 	select {
@@ -57,7 +59,7 @@ func (k *keys) find(ctx context.Context, id string, algorithm jose.SignatureAlgo
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", auth.ErrUnavailable, ctx.Err())
 	}
-	key, age, failure := k.known(id, algorithm)
+	key, age, failure = k.known(id, algorithm)
 	switch {
 	case key != nil && age < usableFor:
 		return key, nil
@@ -67,11 +69,13 @@ func (k *keys) find(ctx context.Context, id string, algorithm jose.SignatureAlgo
 	return nil, auth.Refused("the token is signed with a key that its issuer does not publish")
 }
 
-// known looks for a key among those that were read. A token without a key id is taken for signed with the only key.
+// known looks for a key among those that were read. A token without a key id is taken for signed with the only key. The
+// failure is that of the last try, unless it is so long ago that it says nothing about the issuer any more.
 func (k *keys) known(id string, algorithm jose.SignatureAlgorithm) (key *jose.JSONWebKey, age time.Duration, failure error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	age = k.now().Sub(k.fetched)
+	now := k.now()
+	age = now.Sub(k.fetched)
 	fitting := 0
 	for i := range k.set {
 		if (id == "" || k.set[i].KeyID == id) && fits(&k.set[i], algorithm) {
@@ -82,7 +86,10 @@ func (k *keys) known(id string, algorithm jose.SignatureAlgorithm) (key *jose.JS
 	if fitting != 1 {
 		key = nil
 	}
-	return key, age, k.failure
+	if now.Sub(k.tried) < refreshAfter {
+		failure = k.failure
+	}
+	return key, age, failure
 }
 
 // fits says whether a key may have made a signature of this kind.

@@ -30,21 +30,64 @@ func TestAKeyIsRotatedWhileTheBridgeRuns(t *testing.T) {
 	}
 }
 
-// A key that its issuer takes back is forgotten although no token with a new one comes.
+// A key that its issuer takes back is forgotten although no token with a new one comes, and although none at all came for
+// long: nobody gets in with it just because he is the first.
 func TestAKeyThatWasTakenBackIsForgotten(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pass     time.Duration
+		straight bool
+	}{
+		"while others call":   {renewAfter, false}, // those who come while the keys are read still get in
+		"after a quiet while": {refreshAfter, true},
+		"after a quiet night": {12 * time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			old := f.provider.Token(t, "alice", audience, map[string]any{"exp": time.Now().Add(100 * time.Hour).Unix()})
+			if _, err := f.show(t, old); err != nil {
+				t.Fatal(err)
+			}
+			f.provider.Rotate(oidctest.ECDSA(t, "second"))
+			f.pass(tc.pass)
+			deadline := time.Now().Add(10 * time.Second)
+			for _, err := f.show(t, old); err == nil; _, err = f.show(t, old) {
+				if tc.straight || time.Now().After(deadline) {
+					t.Fatal("the old key still works")
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+}
+
+// Keys that are old are waited for, but not those of an issuer that has just failed: its callers would wait each time.
+func TestAnIssuerThatFailsKeepsItsCallersWaitingOnce(t *testing.T) {
 	f := newFixture(t, nil)
-	old := f.good(t)
-	if _, err := f.show(t, old); err != nil {
+	token := f.provider.Token(t, "alice", audience, map[string]any{"exp": time.Now().Add(100 * time.Hour).Unix()})
+	if _, err := f.show(t, token); err != nil {
 		t.Fatal(err)
 	}
+	read, hang := f.keys.read, make(chan struct{})
+	failing := errors.New("the issuer hangs")
+	f.keys.read = func(context.Context) (*jose.JSONWebKeySet, error) { return nil, failing }
+	f.pass(refreshAfter)
+	if _, err := f.show(t, token); err != nil {
+		t.Errorf("with keys that are known: %v", err)
+	}
+	f.keys.read = func(context.Context) (*jose.JSONWebKeySet, error) { <-hang; return nil, failing }
+	for range 3 {
+		f.pass(retryAfter)
+		if _, err := f.show(t, token); err != nil { // it would wait for ever
+			t.Errorf("while the issuer hangs: %v", err)
+		}
+	}
+	close(hang)
+	<-f.keys.refresh() // the end of the one that hung
+	f.keys.read = read
 	f.provider.Rotate(oidctest.ECDSA(t, "second"))
 	f.pass(refreshAfter)
-	deadline := time.Now().Add(10 * time.Second)
-	for _, err := f.show(t, old); err == nil; _, err = f.show(t, old) { // the first goes through while the keys are read
-		if time.Now().After(deadline) {
-			t.Fatal("the old key still works")
-		}
-		time.Sleep(time.Millisecond)
+	if _, err := f.show(t, token); !errors.Is(err, auth.ErrRefused) {
+		t.Errorf("long after the failure, with a key that was taken back: %v", err)
 	}
 }
 
