@@ -29,8 +29,8 @@ const (
 	missingFor = time.Second
 	// maxMissing bounds the memory.
 	maxMissing = 8192
-	// LookupsPerSecond and lookupBurst bound the live reads of one caller.
-	LookupsPerSecond, lookupBurst = 20, 40
+	// LookupsPerSecond and LookupBurst bound the live reads of one caller.
+	LookupsPerSecond, LookupBurst = 20, 40
 	liveTimeout                   = 5 * time.Second
 )
 
@@ -47,7 +47,7 @@ type Finder struct {
 // NewFinder makes a Finder over a store. read is called for each live read.
 func NewFinder(store *Store, api API, read func()) *Finder {
 	return &Finder{store: store, api: api, read: read,
-		missing: cache.NewLRUExpireCache(maxMissing), lookups: limits.NewBuckets[string](LookupsPerSecond, lookupBurst)}
+		missing: cache.NewLRUExpireCache(maxMissing), lookups: limits.NewBuckets[string](LookupsPerSecond, LookupBurst)}
 }
 
 // lookup is a question that had no answer: for a task that is not there, or for one of somebody else's.

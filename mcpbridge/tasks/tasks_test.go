@@ -262,7 +262,7 @@ func TestUnknownIDsCostLittle(t *testing.T) {
 				limited++
 			}
 		}
-		if reads := a.reads.Load(); reads > lookupBurst+1 || limited < 400 {
+		if reads := a.reads.Load(); reads > LookupBurst+1 || limited < 400 {
 			t.Errorf("a flood of random ids made %d live reads; %d were refused", reads, limited)
 		}
 		if _, err := finder.Find(t.Context(), key(v1alpha1.NewTaskID()), "another"); !errors.Is(err, ErrUnknown) {
