@@ -10,6 +10,7 @@ mkdir -p "$root"
 GOOS= GOARCH= hack/compile.sh -C hack/cluster -o ../../bin/ ./cmd/image
 hack/compile.sh -ldflags "-s -w" -o "$root/" ./cmd/controller ./cmd/bridge ./cmd/taskrt ./examples/crawl/cmd/crawl ./examples/crawl/cmd/site ./examples/invoice/cmd/erp ./examples/invoice/cmd/pay-invoice ./test/fixture
 hack/compile.sh -C hack/netpol -ldflags "-s -w" -o "../../$root/" .
+hack/compile.sh -C test/idp -ldflags "-s -w" -o "../../$root/" .
 
 certificates=()
 for file in /etc/ssl/certs/ca-certificates.crt /etc/ssl/cert.pem; do
@@ -18,5 +19,5 @@ done
 bin/image build --output "$out/mcptask.tar" --tag "$mcptask" --entrypoint /controller --user 65532:65532 "${certificates[@]}" \
   "$root/controller=/controller" "$root/bridge=/bridge" "$root/taskrt=/taskrt"
 bin/image build --output "$out/examples.tar" --tag "$examples" --entrypoint /crawl --user 65532:65532 "${certificates[@]}" \
-  "$root/crawl=/crawl" "$root/site=/site" "$root/erp=/erp" "$root/pay-invoice=/pay-invoice" "$root/fixture=/fixture"
+  "$root/crawl=/crawl" "$root/site=/site" "$root/erp=/erp" "$root/pay-invoice=/pay-invoice" "$root/fixture=/fixture" "$root/idp=/idp"
 bin/image build --output "$out/netpol.tar" --tag "$netpol" --entrypoint /netpol --user 0:0 "${certificates[@]}" "$root/netpol=/netpol"

@@ -26,6 +26,8 @@ type Client struct {
 	Tasks bool
 	// Elicitation declares these modes, e.g. form and url; none at all when nil.
 	Elicitation []string
+	// HTTP sends the requests; http.DefaultClient when nil.
+	HTTP *http.Client
 }
 
 // Error is a JSON-RPC error.
@@ -117,7 +119,7 @@ func (c Client) Call(t testing.TB, method string, params map[string]any, edits .
 	for _, edit := range edits {
 		edit(request)
 	}
-	response, err := Do(request)
+	response, err := c.do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,13 +145,22 @@ func Header(name, value string) func(*http.Request) {
 }
 
 // Do sends a request and reads its whole answer.
-func Do(request *http.Request) (*Response, error) {
-	answer, err := http.DefaultClient.Do(request)
+func Do(request *http.Request) (*Response, error) { return Client{}.do(request) }
+
+func (c Client) do(request *http.Request) (*Response, error) {
+	answer, err := c.client().Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Body.Close()
 	return Read(answer.StatusCode, answer.Header, answer.Body)
+}
+
+func (c Client) client() *http.Client {
+	if c.HTTP == nil {
+		return http.DefaultClient
+	}
+	return c.HTTP
 }
 
 // Read reads an answer.

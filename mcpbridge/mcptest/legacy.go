@@ -102,7 +102,7 @@ func (s *Session) send(t testing.TB, message map[string]any, edits ...func(*http
 	for _, edit := range edits {
 		edit(request)
 	}
-	response, err := Do(request)
+	response, err := s.do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (s *Session) Open(t testing.TB, method string, params map[string]any) *Stre
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(ctx, cancel, t, request)
+	return s.open(ctx, cancel, t, request)
 }
 
 // Get makes the HTTP request that opens the stream for the messages of the server.
@@ -139,12 +139,12 @@ func (s *Session) Listen(t testing.TB) *Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(ctx, cancel, t, request)
+	return s.open(ctx, cancel, t, request)
 }
 
-func open(ctx context.Context, leave func(), t testing.TB, request *http.Request) *Stream {
+func (c Client) open(ctx context.Context, leave func(), t testing.TB, request *http.Request) *Stream {
 	t.Helper()
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := c.client().Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (c Client) Open(t testing.TB, method string, params map[string]any, edits .
 	for _, edit := range edits {
 		edit(request)
 	}
-	return open(ctx, leave, t, request)
+	return c.open(ctx, leave, t, request)
 }
 
 func (s *Stream) read(ctx context.Context, body io.Reader) {

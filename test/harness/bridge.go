@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -128,6 +129,29 @@ func (c *Cluster) Balanced(t testing.TB, token string) string {
 // Routed is the same, but route says which replica a request reaches, as a number of any size.
 func (c *Cluster) Routed(t testing.TB, token string, route func(*http.Request) int) string {
 	t.Helper()
+	server := httptest.NewServer(c.proxy(t, route, func(r *httputil.ProxyRequest) { r.Out.Header.Set("Authorization", "Bearer "+token) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Ingress is a proxy in front of all replicas that ends TLS, as ingress controllers do: HTTP/2 to clients and HTTP/1.1 to the
+// bridge, Host as it was sent, and X-Forwarded headers. Each request reaches the next replica. It returns the proxy's address.
+func (c *Cluster) Ingress(t testing.TB, certificate tls.Certificate) string {
+	t.Helper()
+	var turn atomic.Int64
+	server := httptest.NewUnstartedServer(c.proxy(t, func(*http.Request) int { return int(turn.Add(1)) }, func(r *httputil.ProxyRequest) {
+		r.Out.Host = r.In.Host
+		r.SetXForwarded()
+	}))
+	server.TLS, server.EnableHTTP2 = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// proxy sends each request to the replica that route says, rewritten.
+func (c *Cluster) proxy(t testing.TB, route func(*http.Request) int, rewrite func(*httputil.ProxyRequest)) http.Handler {
+	t.Helper()
 	var targets []*url.URL
 	for _, replica := range c.Replicas(t) {
 		target, err := url.Parse(replica)
@@ -140,13 +164,13 @@ func (c *Cluster) Routed(t testing.TB, token string, route func(*http.Request) i
 		FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(targets[route(r.In)%len(targets)])
-			r.Out.Header.Set("Authorization", "Bearer "+token)
+			rewrite(r)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A stream may begin before the proxy has seen the end of the request's body. The server would close that body
 		// then, and the proxy the stream: so the body is read first.
 		body, err := io.ReadAll(r.Body)
@@ -156,7 +180,5 @@ func (c *Cluster) Routed(t testing.TB, token string, route func(*http.Request) i
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+	})
 }
