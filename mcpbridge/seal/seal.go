@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func (k *Keys) Seal(purpose string, value any, life time.Duration) (string, erro
 
 // Open reads what Seal wrote for the same purpose into value; ErrInvalid for everything else.
 func (k *Keys) Open(purpose, text string, value any) error {
-	if len(text) > maxSealedBytes {
+	if len(text) > maxSealedBytes || strings.ContainsAny(text, "\r\n") { // which the decoder skips
 		return ErrInvalid
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
