@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,5 +99,31 @@ func TestCallerWithoutTheExtensionMayNotTouchTasks(t *testing.T) {
 	task, err := agent.GetTask(t.Context(), called.Task.ID)
 	if err != nil || task.Status != mcpclient.Working {
 		t.Errorf("the task does not run on: %v %+v", err, task)
+	}
+}
+
+// Where nobody could call the bridge, the chart is not installed, and says what to set; any one source will do.
+func TestTheChartWantsASourceOfIdentities(t *testing.T) {
+	template := func(values string) (string, error) {
+		return harness.Run(t.Context(), "auth: "+values, "helm", "template", harness.Release, "charts/mcptask", "--values", "-")
+	}
+	out, err := template("{tokenReview: false}")
+	if err == nil || !strings.Contains(out, "nobody could call the bridge") {
+		t.Errorf("%v: %.500s", err, out)
+	}
+	for _, words := range []string{"auth.tokenReview", "auth.oidc.issuers", "auth.apiKeys.secret", "auth.anonymous"} {
+		if !strings.Contains(out, words) {
+			t.Errorf("%s is not named: %.500s", words, out)
+		}
+	}
+	for values, argument := range map[string]string{
+		"{tokenReview: true}":                                                             "--token-review=true",
+		"{tokenReview: false, anonymous: true}":                                           "--allow-anonymous=true",
+		"{tokenReview: false, apiKeys: {secret: keys}}":                                   "--api-keys-folder=",
+		`{tokenReview: false, oidc: {issuers: [{issuer: "https://issuer.example.com"}]}}`: "--issuers-file=",
+	} {
+		if out, err := template(values); err != nil || !strings.Contains(out, argument) {
+			t.Errorf("%s: %v", values, err)
+		}
 	}
 }
