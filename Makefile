@@ -8,6 +8,8 @@ export CLUSTER
 # One set of build flags everywhere: what a test compiles, the image need not compile again.
 export CGO_ENABLED = 0
 export GOFLAGS = -trimpath -buildvcs=false
+# The release of Go that go.mod names, whatever is installed.
+export GOTOOLCHAIN := $(shell hack/toolchain.sh)
 
 TAG ?= dev
 export TAG
@@ -82,19 +84,19 @@ verify: ## Fail when generated code is stale or code is unformatted
 	hack/verify.sh
 
 .PHONY: lint
-lint: ## Mistakes, known vulnerabilities, and licences of dependencies
+lint: ## Mistakes, known vulnerabilities, and licences of dependencies (builds its tools, the first time)
 	hack/lint/run.sh
 
 ##@ Test
 
 .PHONY: test
-test: verify test-unit test-integration test-e2e test-clients test-conformance ## Everything but lint, fuzzing and chaos
+test: verify lint test-unit test-integration test-e2e test-clients test-conformance ## Everything but fuzzing and chaos
 
 .PHONY: test-unit
 test-unit: ## Needs nothing
 	go vet ./...
 	go test ./...
-	cd hack/cluster && go vet ./internal/... ./cmd/cluster ./cmd/image && go test ./internal/... ./cmd/cluster ./cmd/image
+	cd hack/cluster && export GOTOOLCHAIN=$$(../toolchain.sh hack/cluster) && go vet ./internal/... ./cmd/cluster ./cmd/image && go test ./internal/... ./cmd/cluster ./cmd/image
 
 .PHONY: test-fuzz
 test-fuzz: ## Every entrance, for FUZZTIME each

@@ -3,7 +3,7 @@
 #
 #   hack/dev.sh up               a cluster that runs
 #   hack/dev.sh load FILE...     image archives into its nodes
-#   hack/dev.sh exec COMMAND...  a command with KUBECONFIG, and kubectl and helm in PATH
+#   hack/dev.sh exec COMMAND...  a command with KUBECONFIG, GOTOOLCHAIN, and kubectl and helm in PATH
 #   hack/dev.sh assets           the environment of tests that need an API server and no node
 #   hack/dev.sh down             the end of a cluster that "up" made
 #
@@ -11,6 +11,8 @@
 # existing (the one that kubectl reaches now; nothing is built).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+GOTOOLCHAIN=$(hack/toolchain.sh)
+export GOTOOLCHAIN
 
 kind_of=${CLUSTER:-local}
 name=${CLUSTER_NAME:-mcptask}
@@ -20,7 +22,7 @@ die() { echo "hack/dev.sh: $*" >&2; exit 1; }
 need() { command -v "$1" >/dev/null || die "CLUSTER=$kind_of needs $1 in PATH${2:+ ($2)}"; }
 
 local_tool() { # the cluster program, built when its sources are newer
-  hack/compile.sh -C hack/cluster -o ../../bin/ ./cmd/cluster ./cmd/image
+  GOTOOLCHAIN=$(hack/toolchain.sh hack/cluster) hack/compile.sh -C hack/cluster -o ../../bin/ ./cmd/cluster ./cmd/image
 }
 
 kubeconfig() {
@@ -69,8 +71,8 @@ existing/exec) need kubectl && need helm && exec "$@" ;;
 local/assets)
   assets=$(bin/cluster assets)
   tools=$(bin/cluster bin)
-  echo "KUBEBUILDER_ASSETS=$assets HELM=$tools/helm" ;;
-*/assets) need helm && echo "USE_EXISTING_CLUSTER=true HELM=$(command -v helm)" ;;
+  echo "KUBEBUILDER_ASSETS=$assets HELM=$tools/helm GOTOOLCHAIN=$GOTOOLCHAIN" ;;
+*/assets) need helm && echo "USE_EXISTING_CLUSTER=true HELM=$(command -v helm) GOTOOLCHAIN=$GOTOOLCHAIN" ;;
 
 local/down) bin/cluster down --name "$name" ;;
 kind/down) kind delete cluster --name "$name" ;;

@@ -3,6 +3,8 @@
 # What fails is written to testdata/fuzz beside the target, where every later test run tries it again: commit it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+GOTOOLCHAIN=$(hack/toolchain.sh)
+export GOTOOLCHAIN
 time=${1:?how long, e.g. 10s}
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT

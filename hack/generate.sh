@@ -2,7 +2,9 @@
 # Generates what is generated: deep copies, definitions, the chart's copy of them, RBAC, the API reference.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-go build -C hack/cluster -o ../../bin/ ./cmd/cluster
+GOTOOLCHAIN=$(hack/toolchain.sh)
+export GOTOOLCHAIN
+GOTOOLCHAIN=$(hack/toolchain.sh hack/cluster) go build -C hack/cluster -o ../../bin/ ./cmd/cluster
 PATH=$(bin/cluster bin controller-gen):$PATH
 rm -rf config/crd charts/mcptask/templates/crds config/rbac
 controller-gen object paths=./api/...

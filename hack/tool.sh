@@ -7,9 +7,9 @@ package=${tool%@*} version=${tool#*@}
 folder=${MCPTASK_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/mcptask}/tools/$(tr / + <<<"$package")@$version+$(go env GOVERSION)
 name=${package##*/}
 if [[ ! -x $folder/$name ]]; then
-  echo "building $tool" >&2
+  echo "building $tool, once" >&2
   mkdir -p "$folder"
   # Not -trimpath: go-licenses looks for the standard library where it was built.
-  GOFLAGS=-buildvcs=false CGO_ENABLED=0 GOBIN=$folder go install "$tool" >&2
+  GOFLAGS=-buildvcs=false CGO_ENABLED=0 GOBIN=$folder go install -v "$tool" 2>&1 | awk -f "$(dirname "$0")/packages.awk" >&2
 fi
 echo "$folder/$name"

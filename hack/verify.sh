@@ -2,6 +2,8 @@
 # Fails when generated code is stale, code is not formatted, or the modules are not tidy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+GOTOOLCHAIN=$(hack/toolchain.sh)
+export GOTOOLCHAIN
 unformatted=$(gofmt -l $(git ls-files '*.go'))
 [[ -z $unformatted ]] || { echo "not formatted; run gofmt -w on:"; echo "$unformatted"; exit 1; }
 

@@ -3,6 +3,8 @@
 # modules at these versions, the first time in some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+GOTOOLCHAIN=$(hack/toolchain.sh)
+export GOTOOLCHAIN
 golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 govulncheck=golang.org/x/vuln/cmd/govulncheck@v1.9.0
 licenses=github.com/google/go-licenses@v1.6.0

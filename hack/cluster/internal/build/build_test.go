@@ -1,6 +1,7 @@
 package build
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
 	"maps"
@@ -159,6 +160,30 @@ func TestGoCommand(t *testing.T) {
 	err := c.goCommand(t.Context(), recipe{}, io.Discard, func(string) bool { return false }, "list", "./nothing-here")
 	if err == nil || !strings.Contains(err.Error(), "go list: exit status 1\n") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Programs are built with the Go that go.mod names, also below a go command of another release.
+func TestGoIsTheOneOfTheModule(t *testing.T) {
+	content, err := fs.ReadFile(cluster.Sources, "go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := t.TempDir()
+	if err := os.WriteFile(filepath.Join(source, "go.mod"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCompiler(source, progress.New(os.Stderr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOTOOLCHAIN", "go1.99.0")
+	var out bytes.Buffer
+	if err := c.goCommand(t.Context(), recipe{}, &out, func(string) bool { return false }, "env", "GOVERSION"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.TrimSpace(out.String()), "go"+c.modules.Go.Version; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

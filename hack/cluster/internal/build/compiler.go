@@ -31,11 +31,12 @@ const (
 
 // compiler runs the Go and C compilers in a folder of sources.
 type compiler struct {
-	source  string
-	modules *modfile.File
-	report  *progress.Reporter
-	title   string // of the step, for the moving line
-	started time.Time
+	source    string
+	modules   *modfile.File
+	toolchain string // the Go that go.mod names
+	report    *progress.Reporter
+	title     string // of the step, for the moving line
+	started   time.Time
 }
 
 func newCompiler(source string, report *progress.Reporter) (*compiler, error) {
@@ -51,7 +52,7 @@ func newCompiler(source string, report *progress.Reporter) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &compiler{source: source, modules: modules, report: report}, nil
+	return &compiler{source: source, modules: modules, toolchain: "go" + modules.Go.Version, report: report}, nil
 }
 
 // compile makes the programs of a recipe in a folder.
@@ -116,9 +117,10 @@ func (c *compiler) goCommand(ctx context.Context, r recipe, stdout io.Writer, kn
 	if r.CGO {
 		cgo = "1"
 	}
-	// The user's flags are replaced, so that everyone's programs are the same. GOGC=400 saves a sixth of the work.
+	// The user's flags and Go are replaced, so that everyone's programs are the same: tests run under the Go of what they
+	// test, which is another. GOGC=400 saves a sixth of the work.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOGC=400", "GOFLAGS=-trimpath -buildvcs=false",
-		"GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+		"GOTOOLCHAIN="+c.toolchain, "GOWORK=off", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err
