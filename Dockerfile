@@ -6,7 +6,8 @@
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
-RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY hack/toolchain.sh hack/
+RUN --mount=type=cache,target=/go/pkg/mod GOTOOLCHAIN=$(hack/toolchain.sh) go mod download
 COPY api api
 COPY cmd cmd
 COPY controllers controllers
@@ -14,7 +15,7 @@ COPY mcpbridge mcpbridge
 ARG VERSION=dev
 ARG TARGETOS TARGETARCH
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=$(hack/toolchain.sh) \
     go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/controller ./cmd/bridge ./cmd/taskrt
 RUN echo "nonroot:x:65532:65532::/:/sbin/nologin" > /out/passwd
 

@@ -11,7 +11,7 @@ licenses=github.com/google/go-licenses@v1.6.0
 
 step() { echo "lint: $*" >&2; }
 
-step "mistakes (golangci-lint with gosec)"
+step "mistakes (golangci-lint with gosec), in some minutes the first time"
 "$(hack/tool.sh $golangci)" run ./...
 
 step "licences of what the programs are made of"
