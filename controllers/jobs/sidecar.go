@@ -36,8 +36,8 @@ const (
 
 	runtimeFolder = "/mcptask"
 	runtimeVolume = "mcptask"
-	tokenFolder   = "/var/run/mcptask"
-	tokenVolume   = "mcptask-token"
+	tokenFolder   = "/var/run/mcptask" //nolint:gosec // a folder, no token
+	tokenVolume   = "mcptask-token"    //nolint:gosec // the name of a volume, no token
 	socketPath    = runtimeFolder + "/run/task.sock"
 	sidecarUser   = 65532
 

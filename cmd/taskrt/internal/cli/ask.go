@@ -197,7 +197,7 @@ func readSchema(value string) (json.RawMessage, error) {
 	data := []byte(value)
 	if path, ok := strings.CutPrefix(value, "@"); ok {
 		var err error
-		if data, err = os.ReadFile(path); err != nil {
+		if data, err = os.ReadFile(path); err != nil { //nolint:gosec // a file of whoever runs the command, who could read it as well
 			return nil, err
 		}
 	}

@@ -46,7 +46,7 @@ func Run(ctx context.Context, config Config, out io.Writer, log *slog.Logger) er
 	if err := install(config.Program()); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(config.Socket), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(config.Socket), 0o755); err != nil { //nolint:gosec // the work finds the socket here, whichever its user
 		return err
 	}
 	store, state, err := openJournal(config.Journal(), log)

@@ -163,7 +163,7 @@ func Listen(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	listener.SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(next, 0o666), os.Rename(next, path)); err != nil {
+	if err := errors.Join(os.Chmod(next, 0o666), os.Rename(next, path)); err != nil { //nolint:gosec // open to every user of the Pod, as said above
 		return nil, errors.Join(fmt.Errorf("socket: %w", err), listener.Close())
 	}
 	return netutil.LimitListener(listener, maxConnections), nil

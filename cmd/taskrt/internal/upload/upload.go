@@ -124,7 +124,7 @@ func (u *Uploader) sendReports(ctx context.Context) {
 			return
 		}
 		u.complain(err)
-		delay := retry/2 + rand.N(retry/2)
+		delay := retry/2 + rand.N(retry/2) //nolint:gosec // spreads tries; nobody gains from a guess
 		retry = min(2*retry, lastRetry)
 		if bridge.Status(err) == http.StatusConflict {
 			delay = unknownPod
