@@ -90,7 +90,7 @@ lint: ## Mistakes, known vulnerabilities, and licences of dependencies (builds i
 ##@ Test
 
 .PHONY: test
-test: verify lint test-unit test-integration test-e2e test-clients test-conformance ## Everything but fuzzing and chaos
+test: verify lint test-unit test-integration test-e2e test-clients test-conformance test-chaos ## Everything but fuzzing
 
 .PHONY: test-unit
 test-unit: ## Needs nothing
