@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,9 +41,14 @@ func readPairs(flag string, texts []string) ([]pair, error) {
 
 // typed makes the arguments object of pairs, with values of the types that the tool's inputSchema names.
 func typed(tool mcpclient.Tool, pairs []pair) (json.RawMessage, error) {
-	properties := readSchema(tool.InputSchema).Properties
+	schema := readSchema(tool.InputSchema)
+	properties := schema.Properties
 	object := map[string]json.RawMessage{}
 	for _, p := range pairs {
+		if _, known := properties[p.name]; !known && schema.closed() {
+			return nil, usagef("the tool %s names no argument %s, but: %s; give others as one JSON object", tool.Name, p.name,
+				strings.Join(slices.Sorted(maps.Keys(properties)), ", "))
+		}
 		value, ok := properties[p.name].Type.value(p.value)
 		if !ok {
 			return nil, usagef("--arg %s=%s: the tool %s wants %s here", p.name, p.value, tool.Name,
@@ -51,6 +57,11 @@ func typed(tool mcpclient.Tool, pairs []pair) (json.RawMessage, error) {
 		object[p.name] = value
 	}
 	return json.Marshal(object)
+}
+
+// closed says that arguments which are not named are most likely misspelt: some are named, and nothing is said of others.
+func (s schema) closed() bool {
+	return len(s.Properties) > 0 && len(s.Patterns) == 0 && (len(s.Additional) == 0 || string(s.Additional) == "false")
 }
 
 // value is a text as a value of one of the types. A text that fits a type other than string is taken for that; where the

@@ -113,7 +113,7 @@ func findTool(ctx context.Context, client *mcpclient.Client, name string) (mcpcl
 		names = append(names, tool.Name)
 	}
 	if len(names) == 0 {
-		return mcpclient.Tool{}, fmt.Errorf("there is no tool %q here, nor any other", name)
+		return mcpclient.Tool{}, fmt.Errorf("there is no tool %q here that you may call, nor any other. %s", name, noTools)
 	}
-	return mcpclient.Tool{}, fmt.Errorf("there is no tool %q here; there are: %s", name, strings.Join(names, ", "))
+	return mcpclient.Tool{}, fmt.Errorf("there is no tool %q here that you may call and that is ready; there are: %s", name, strings.Join(names, ", "))
 }

@@ -36,9 +36,15 @@ func TestCallPrintsJSON(t *testing.T) {
 	}
 }
 
+func TestAMisspeltArgumentIsNotSent(t *testing.T) {
+	bridge := fakebridge.New(t)
+	bridge.On("tools/list", fakebridge.Result(`{"tools":[{"name":"rest","inputSchema":{"type":"object","properties":{"seconds":{"type":"integer"}}}}]}`))
+	run(t, bridge, "call", "rest", "--arg", "secs=5").check(t, exitUsage, "", "the tool rest names no argument secs, but: seconds")
+}
+
 func TestCallWithTypedArguments(t *testing.T) {
 	bridge := fakebridge.New(t)
-	bridge.On("tools/list", fakebridge.Result(`{"tools":[{"name":"crawl","inputSchema":{"type":"object","properties":{
+	bridge.On("tools/list", fakebridge.Result(`{"tools":[{"name":"crawl","inputSchema":{"type":"object","additionalProperties":true,"properties":{
 		"url":{"type":"string"},"depth":{"type":"integer"},"deep":{"type":"boolean"},"tags":{"type":"array"},"id":{"type":["string","null"]}}}}]}`))
 	bridge.On("tools/call", fakebridge.Result(hello))
 	run(t, bridge, "call", "crawl", "--arg", "url=1234", "--arg", "depth=20", "--arg", "deep=true", "--arg", `tags=["a=b","c,d"]`,
@@ -188,9 +194,15 @@ func TestGet(t *testing.T) {
 func TestCancel(t *testing.T) {
 	bridge := fakebridge.New(t)
 	bridge.On("tasks/cancel", fakebridge.Result(`{"resultType":"complete"}`))
+	bridge.On("tasks/get", fakebridge.Result(`{"resultType":"complete","taskId":"t1","status":"working"}`))
 	run(t, bridge, "cancel", "t1").check(t, 0, "", "The task was asked to end.")
 	if got := bridge.Requests("tasks/cancel")[0].Params.TaskID; got != "t1" {
 		t.Errorf("cancelled %q", got)
+	}
+	bridge.On("tasks/get", fakebridge.Result(`{"resultType":"complete","taskId":"t1","status":"cancelled"}`))
+	run(t, bridge, "cancel", "t1").check(t, 0, "", "The task had ended already, as cancelled: nothing was changed.")
+	if n := len(bridge.Requests("tasks/cancel")); n != 1 {
+		t.Errorf("%d requests to cancel", n)
 	}
 }
 

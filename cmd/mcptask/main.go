@@ -23,8 +23,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	p := &program{name: "mcptask", out: os.Stdout, errOut: os.Stderr, getenv: os.Getenv}
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
+	switch called := os.Args[0]; { // what is advised can be pasted
+	case strings.HasPrefix(filepath.Base(called), "kubectl-"):
 		p.name = "kubectl mcptask"
+	case called != "":
+		p.name = called
 	}
 	os.Exit(p.run(ctx, os.Args[1:]))
 }

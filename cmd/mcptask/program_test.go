@@ -96,7 +96,7 @@ func TestServerAndNamespace(t *testing.T) {
 	for i, c := range []struct{ server, namespace, path string }{
 		{"/mcp/team-a", "", "/mcp/team-a"}, {"/", "team-b", "/mcp/team-b"}, {"/agents", "team-c", "/agents/mcp/team-c"},
 	} {
-		runIn(t.Context(), nil, "tools", "--server", bridge.URL+c.server, "-n", c.namespace).check(t, 0, "", "There are no tools here.")
+		runIn(t.Context(), nil, "tools", "--server", bridge.URL+c.server, "-n", c.namespace).check(t, 0, "", "There are no tools here that you may call.")
 		if got := bridge.Requests("tools/list")[i].Path; got != c.path {
 			t.Errorf("asked %s, want %s", got, c.path)
 		}

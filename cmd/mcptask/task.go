@@ -66,6 +66,14 @@ func (p *program) cancelCommand() *cobra.Command {
 				return err
 			}
 			defer connection.close()
+			task, err := connection.GetTask(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if task.Status.Terminal() {
+				fmt.Fprintf(p.errOut, "The task had ended already, as %s: nothing was changed.\n", task.Status)
+				return nil
+			}
 			if err := connection.CancelTask(cmd.Context(), args[0]); err != nil {
 				return err
 			}
@@ -99,10 +107,9 @@ func (p *program) wait(ctx context.Context, connection *connection, id string, w
 // advice says what can be done with a task that goes on.
 func (p *program) advice(id string) string {
 	id = oneLine(id)
-	return fmt.Sprintf(`Wait for its result, look at it, answer what it asks, or end it:
+	return fmt.Sprintf(`Wait for its result, look at it and at what it asks, or end it:
   %[1]s wait %[2]s%[3]s
   %[1]s get %[2]s%[3]s
-  %[1]s answer %[2]s%[3]s
   %[1]s cancel %[2]s%[3]s
 `, p.name, id, p.flags)
 }

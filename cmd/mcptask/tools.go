@@ -39,7 +39,7 @@ func (p *program) toolsCommand() *cobra.Command {
 				return writeJSON(p.out, map[string]any{"tools": tools})
 			}
 			if len(tools) == 0 {
-				fmt.Fprintln(p.errOut, "There are no tools here.")
+				fmt.Fprintln(p.errOut, "There are no tools here that you may call. "+noTools)
 			}
 			return writeTools(p.out, tools)
 		},
@@ -47,6 +47,9 @@ func (p *program) toolsCommand() *cobra.Command {
 	format.addFlag(cmd)
 	return cmd
 }
+
+// noTools is what may be the matter when none are shown: the server does not tell tools that a caller may not call from none.
+const noTools = "Whoever runs them sees with kubectl get mcptools which are ready, and gives the right to call them with the role of callers"
 
 // writeTools lists tools, and below each its arguments, the required ones first.
 func writeTools(w io.Writer, tools []mcpclient.Tool) error {
@@ -88,6 +91,9 @@ func firstSentence(text string) string {
 type schema struct {
 	Properties map[string]property `json:"properties"`
 	Required   []string            `json:"required"`
+	// Patterns and Additional say what else may be given, if anything is said.
+	Patterns   json.RawMessage `json:"patternProperties"`
+	Additional json.RawMessage `json:"additionalProperties"`
 }
 
 type property struct {

@@ -187,7 +187,7 @@ func keysAreRotated(t *testing.T, x *tenants) {
 // keyOf is the id of the key that a token is signed with.
 func keyOf(t *testing.T, token string) string {
 	t.Helper()
-	parsed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
+	parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package incluster
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"k8s.io/client-go/kubernetes"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs may name any of these
@@ -31,6 +32,9 @@ func Load(path, context, namespace string) (*Cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
+		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
+			return nil, fmt.Errorf("KUBECONFIG is %s, and nothing there names a cluster", named)
+		}
 		return nil, errors.New("there is no kubeconfig to find a cluster with: set KUBECONFIG or --kubeconfig")
 	}
 	if err != nil {
