@@ -61,7 +61,7 @@ func typed(tool mcpclient.Tool, pairs []pair) (json.RawMessage, error) {
 
 // closed says that arguments which are not named are most likely misspelt: some are named, and nothing is said of others.
 func (s schema) closed() bool {
-	return len(s.Properties) > 0 && len(s.Patterns) == 0 && (len(s.Additional) == 0 || string(s.Additional) == "false")
+	return len(s.Properties) > 0 && !s.open
 }
 
 // value is a text as a value of one of the types. A text that fits a type other than string is taken for that; where the

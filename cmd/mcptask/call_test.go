@@ -54,7 +54,7 @@ func TestCallWithTypedArguments(t *testing.T) {
 		t.Errorf("sent %s, want %s", got, want)
 	}
 	run(t, bridge, "call", "crawl", "--arg", "depth=deep").check(t, exitUsage, "", "--arg depth=deep: the tool crawl wants integer here")
-	run(t, bridge, "call", "crowl", "--arg", "depth=1").check(t, exitRefused, "", `there is no tool "crowl" here; there are: crawl`)
+	run(t, bridge, "call", "crowl", "--arg", "depth=1").check(t, exitRefused, "", `there is no tool "crowl" here that you may call and that is ready; there are: crawl`)
 }
 
 func TestCallWithoutTasks(t *testing.T) {

@@ -91,9 +91,8 @@ func firstSentence(text string) string {
 type schema struct {
 	Properties map[string]property `json:"properties"`
 	Required   []string            `json:"required"`
-	// Patterns and Additional say what else may be given, if anything is said.
-	Patterns   json.RawMessage `json:"patternProperties"`
-	Additional json.RawMessage `json:"additionalProperties"`
+	// open says that the schema speaks of properties beside those that it names.
+	open bool
 }
 
 type property struct {
@@ -120,9 +119,12 @@ func readSchema(raw json.RawMessage) schema {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 		Required   []string                   `json:"required"`
+		Patterns   json.RawMessage            `json:"patternProperties"`
+		Additional json.RawMessage            `json:"additionalProperties"`
 	}
 	_ = json.Unmarshal(raw, &s) // what is odd here is described as less
-	found := schema{Properties: map[string]property{}, Required: s.Required}
+	found := schema{Properties: map[string]property{}, Required: s.Required,
+		open: len(s.Patterns) > 0 || len(s.Additional) > 0 && string(s.Additional) != "false"}
 	for name, raw := range s.Properties {
 		var p property
 		_ = json.Unmarshal(raw, &p) // a property may be true, which says nothing about it

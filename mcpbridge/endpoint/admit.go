@@ -1,11 +1,8 @@
 package endpoint
 
 import (
-	"errors"
-	"io"
 	"mime"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -18,6 +15,11 @@ const bodyTimeout = 15 * time.Second
 // admit checks a request, cheapest and most general first: where it goes and where it comes from, who sends it, its
 // body, its headers against its body, and then what the rule of its method asks for.
 func (e *Endpoint) admit(x *exchange) (rule, *wire.Error) {
+	defer func() {
+		if x.bodyRead != nil {
+			x.bodyRead()
+		}
+	}()
 	for _, check := range []func(*exchange) *wire.Error{e.checkTarget, e.checkOrigin, checkMedia, e.authenticate, e.read} {
 		if failure := check(x); failure != nil {
 			return rule{}, failure
@@ -125,30 +127,6 @@ func accepted(r *http.Request) (json, stream bool) {
 		}
 	}
 	return json, stream
-}
-
-func (e *Endpoint) read(x *exchange) *wire.Error {
-	if x.http.ContentLength > e.MaxBodyBytes { // nothing of it is read, and who expects "100 Continue" sends nothing
-		return status(http.StatusRequestEntityTooLarge, "the body is larger than this server accepts")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.http.Body, e.MaxBodyBytes))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return status(http.StatusRequestEntityTooLarge, "the body is larger than this server accepts")
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return status(http.StatusRequestTimeout, "the body did not arrive in time")
-	case err != nil:
-		return status(http.StatusBadRequest, "the body could not be read")
-	}
-	// From here on the connection is only watched for the caller's leaving, however long the answer takes.
-	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
-	if x.http.Method == http.MethodGet {
-		return nil
-	}
-	request, failure := wire.ReadRequest(body)
-	x.request = request
-	return failure
 }
 
 // checkVersion compares the MCP-Protocol-Version header with the body and with what is supported.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,7 +61,7 @@ func TestLargeResultsWaitForThoseOfTheSameCaller(t *testing.T) {
 	f.endLarge(t, s, ofAlice)
 	f.endLarge(t, s, ofBob)
 	alice := caller{"team", v1alpha1.Identity{Issuer: "test", Subject: "alice"}}
-	taken, err := f.deliveries.begin(t.Context(), alice, maxDeliveredToCaller)
+	taken, err := f.deliveries.Take(t.Context(), alice, maxDeliveredToCaller)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +70,7 @@ func TestLargeResultsWaitForThoseOfTheSameCaller(t *testing.T) {
 	}
 	answer, leave := start(t, f.alice, "tasks/get", map[string]any{"taskId": ofAlice})
 	defer leave()
-	eventually(t, "the request waits", func() bool {
-		f.deliveries.mu.Lock()
-		defer f.deliveries.mu.Unlock()
-		return f.deliveries.callers[alice].uses == 2 // and there is no room for both
-	})
+	eventually(t, "the request waits", func() bool { return f.deliveries.Users(alice) == 2 }) // there is no room for both
 	for name, r := range map[string]*mcptest.Response{"a small one": get(f.alice, small), "another caller's": get(bob, ofBob)} {
 		if r.Error != nil {
 			t.Errorf("%s: %s", name, r.Raw)
@@ -85,35 +80,5 @@ func TestLargeResultsWaitForThoseOfTheSameCaller(t *testing.T) {
 	if r := answer(); r.Error != nil || len(r.Raw) < resultsecret.PartBytes {
 		t.Errorf("got %.200s", r.Raw)
 	}
-	eventually(t, "nothing is on its way any more", func() bool {
-		f.deliveries.mu.Lock()
-		defer f.deliveries.mu.Unlock()
-		return len(f.deliveries.callers) == 0 && f.deliveries.all.TryAcquire(maxDelivered)
-	})
-}
-
-func TestDeliveriesAreBounded(t *testing.T) {
-	d := newDeliveries()
-	to := func(subject string) caller { return caller{"team", v1alpha1.Identity{Subject: subject}} }
-	var release []func()
-	for _, who := range []string{"a", "b", "c", "d"} {
-		done, err := d.begin(t.Context(), to(who), maxDeliveredToCaller)
-		if err != nil {
-			t.Fatal(err)
-		}
-		release = append(release, done)
-	}
-	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	for _, who := range []string{"a", "e"} { // one has no room of its own, the other finds none
-		if _, err := d.begin(brief, to(who), 1); err == nil {
-			t.Errorf("%s gets more than there is", who)
-		}
-	}
-	for _, done := range release {
-		done()
-	}
-	if len(d.callers) != 0 || !d.all.TryAcquire(maxDelivered) {
-		t.Errorf("%d callers are left", len(d.callers))
-	}
+	eventually(t, "nothing is on its way any more", func() bool { return f.deliveries.Users(alice) == 0 })
 }

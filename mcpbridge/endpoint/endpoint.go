@@ -92,7 +92,8 @@ type Endpoint struct {
 	subscriptions *subscriptions
 	listeners     *listeners
 	shown         *shown
-	deliveries    *deliveries
+	deliveries    *limits.Rooms[caller] // large results on their way to clients
+	bodies        *limits.Rooms[caller] // large bodies that arrive
 }
 
 // New makes an Endpoint.
@@ -114,7 +115,8 @@ func New(config Config) *Endpoint {
 		subscriptions: newSubscriptions(&config),
 		listeners:     newListeners(&config),
 		shown:         newShown(),
-		deliveries:    newDeliveries(),
+		deliveries:    limits.NewRooms[caller](maxDelivered, maxDeliveredToCaller),
+		bodies:        limits.NewRooms[caller](maxBodies, maxBodiesOfCaller),
 	}
 	e.Tools = tools.NewCatalog(e.newServer, config.Log, func(n int) { config.Metrics.toolsLeftOut.Set(float64(n)) })
 	server := func(r *http.Request) *mcp.Server { return e.Tools.Server(exchangeOf(r.Context()).namespace) }
@@ -193,6 +195,8 @@ type exchange struct {
 	tool *tools.Tool
 	// stream is the answer of a method that the SDK serves.
 	stream *stream
+	// bodyRead is called when nothing needs the body any more; nil for a small one.
+	bodyRead func()
 	// taken is called when the answer is written: its large result is not on its way any more.
 	taken func()
 	// label is the method, for the metrics: one of a small set.

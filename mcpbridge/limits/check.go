@@ -35,6 +35,7 @@ const (
 	Streams                   = "streams"
 	WaitingCalls              = "waitingCalls"
 	LargeResults              = "largeResults"
+	LargeBodies               = "largeBodies"
 	LookupsPerSecond          = "unknownTaskLookupsPerSecond"
 	DeniedCallsPerSecond      = "unknownToolCallsPerSecond"
 	ResourceQuota             = "resourceQuota"

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"strconv"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/audit"
 	"github.com/mcptask/mcptask/mcpbridge/auth"
+	"github.com/mcptask/mcptask/mcpbridge/limits"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 )
 
@@ -51,6 +53,7 @@ type Port struct {
 	writer   *writer
 	metrics  *metrics
 	bounds   *bounds
+	rooms    *limits.Rooms[types.UID] // large reports that arrive
 	polls    *polls
 	uploads  *uploads
 	mux      *http.ServeMux
@@ -60,7 +63,8 @@ type Port struct {
 
 // New makes a Port.
 func New(config Config) *Port {
-	p := &Port{Config: config, metrics: newMetrics(config.Registry), bounds: newBounds(), uploads: newUploads(), mux: http.NewServeMux()}
+	p := &Port{Config: config, metrics: newMetrics(config.Registry), bounds: newBounds(), uploads: newUploads(),
+		rooms: limits.NewRooms[types.UID](maxReports, maxReportsOfPod), mux: http.NewServeMux()}
 	p.draining, p.drain = context.WithCancel(context.Background())
 	p.finder = tasks.NewFinder(config.Store, config.API, p.metrics.liveReads.Inc)
 	p.writer = newWriter(p.draining, config.Store, config.API, p.metrics)
@@ -79,6 +83,10 @@ func New(config Config) *Port {
 func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// In force until the body is read whole: net/http itself reads what a handler that refuses a request leaves of it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+	if path.Clean(r.URL.Path) != r.URL.Path { // the mux would answer with a redirection, which repeats the path
+		send(w, http.StatusNotFound, failure{"there is nothing at this address"})
+		return
+	}
 	p.mux.ServeHTTP(w, r)
 }
 

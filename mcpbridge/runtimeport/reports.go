@@ -1,6 +1,7 @@
 package runtimeport
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,6 +11,16 @@ import (
 	"github.com/mcptask/mcptask/api/report"
 )
 
+const (
+	// smallReport is what every Pod may send at once.
+	smallReport = 16 << 10
+	// maxReports bounds what larger reports take of the memory until they are stored, and maxReportsOfPod those of one Pod,
+	// which sends one after the other.
+	maxReports, maxReportsOfPod = 64 << 20, 1 << 20
+	// roomPatience is how long a report waits for others.
+	roomPatience = 5 * time.Second
+)
+
 // stored is the answer to a report: the sequence of the Pod's report that counts.
 type stored struct {
 	Sequence int64 `json:"sequence"`
@@ -17,6 +28,11 @@ type stored struct {
 
 // takeReport answers once the API server has the report, or a newer one of the same Pod.
 func (p *Port) takeReport(x *exchange) (any, error) {
+	leave, err := p.makeRoom(x)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	text, err := read(x)
 	if err != nil {
 		return nil, err
@@ -35,6 +51,23 @@ func (p *Port) takeReport(x *exchange) (any, error) {
 	}
 	p.metrics.reports.WithLabelValues(v.outcome).Inc()
 	return stored{v.sequence}, nil
+}
+
+// makeRoom waits until there is room for a report that is large, or may be.
+func (p *Port) makeRoom(x *exchange) (leave func(), err error) {
+	size := x.http.ContentLength
+	switch {
+	case size < 0 || size > report.MaxBytes:
+		size = report.MaxBytes
+	case size <= smallReport:
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(x.http.Context(), roomPatience)
+	defer cancel()
+	if leave, err = p.rooms.Take(ctx, x.pod.PodUID, size); err != nil {
+		return nil, &refusal{http.StatusServiceUnavailable, "bodies", "many large reports are arriving; try again in a second", ""}
+	}
+	return leave, nil
 }
 
 func read(x *exchange) ([]byte, error) {

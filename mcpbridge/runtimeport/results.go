@@ -24,6 +24,8 @@ import (
 const (
 	// maxUploads is how many results are taken at one time. Of each no more than a part is in memory.
 	maxUploads = 8
+	// maxUploadsOfNamespace is how many of them may be of one namespace, so that no tenant keeps the others out.
+	maxUploadsOfNamespace = 3
 	// maxResultsOfPod is how many different results one Pod may store through one replica: nobody can delete them but with the task.
 	maxResultsOfPod = 8
 	// partTimeout bounds how long a caller may take to send a part.
@@ -39,15 +41,16 @@ type uploads struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]bool    // that upload now
+	of   map[string]int        // how many of them are of a namespace
 	done *cache.LRUExpireCache // types.UID → map[string]bool, the hashes of what a Pod stored
 }
 
 func newUploads() *uploads {
-	return &uploads{free: make(chan struct{}, maxUploads), pods: map[types.UID]bool{}, done: cache.NewLRUExpireCache(maxUploaders)}
+	return &uploads{free: make(chan struct{}, maxUploads), pods: map[types.UID]bool{}, of: map[string]int{}, done: cache.NewLRUExpireCache(maxUploaders)}
 }
 
 // enter takes a place for a Pod's upload, which leave gives back.
-func (u *uploads) enter(pod types.UID, hash string) error {
+func (u *uploads) enter(namespace string, pod types.UID, hash string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.pods[pod] {
@@ -61,21 +64,28 @@ func (u *uploads) enter(pod types.UID, hash string) error {
 		return &refusal{http.StatusUnprocessableEntity, "uploads",
 			fmt.Sprintf("result: this Pod has handed over %d large results already, as many as are stored", maxResultsOfPod), ""}
 	}
+	if u.of[namespace] >= maxUploadsOfNamespace {
+		return &refusal{http.StatusServiceUnavailable, "uploads", "many results of this namespace are being stored; try again in a second", ""}
+	}
 	select {
 	case u.free <- struct{}{}:
 	default:
 		return &refusal{http.StatusServiceUnavailable, "uploads", "many results are being stored; try again in a second", ""}
 	}
 	u.pods[pod] = true
+	u.of[namespace]++
 	stored[hash] = true
 	u.done.Add(pod, stored, uploadedFor)
 	return nil
 }
 
-func (u *uploads) leave(pod types.UID) {
+func (u *uploads) leave(namespace string, pod types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.pods, pod)
+	if u.of[namespace]--; u.of[namespace] == 0 {
+		delete(u.of, namespace)
+	}
 	<-u.free
 }
 
@@ -92,10 +102,10 @@ func (p *Port) takeResult(x *exchange) (any, error) {
 	case size > limit:
 		return nil, &refusal{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("result: has %d bytes, more than the %d that the tool keeps", size, limit), ""}
 	}
-	if err := p.uploads.enter(x.pod.PodUID, hash); err != nil {
+	if err := p.uploads.enter(x.task.Namespace, x.pod.PodUID, hash); err != nil {
 		return nil, err
 	}
-	defer p.uploads.leave(x.pod.PodUID)
+	defer p.uploads.leave(x.task.Namespace, x.pod.PodUID)
 	if err := p.storeResult(x.http.Context(), x.task, hash, size, &paced{body: x.http.Body, connection: http.NewResponseController(x.w)}); err != nil {
 		return nil, err
 	}
@@ -177,10 +187,10 @@ func (p *Port) place(x *exchange, result *v1alpha1.TaskResult) error {
 		return nil
 	}
 	size := int64(len(raw))
-	if err := p.uploads.enter(x.pod.PodUID, result.SHA256); err != nil {
+	if err := p.uploads.enter(x.task.Namespace, x.pod.PodUID, result.SHA256); err != nil {
 		return err
 	}
-	defer p.uploads.leave(x.pod.PodUID)
+	defer p.uploads.leave(x.task.Namespace, x.pod.PodUID)
 	if err := p.storeResult(x.http.Context(), x.task, result.SHA256, size, bytes.NewReader(raw)); err != nil {
 		return err
 	}

@@ -185,7 +185,7 @@ func TestUploadsAtOneTimeAreBounded(t *testing.T) {
 	var first types.NamespacedName
 	for i := range maxUploads {
 		pod := fmt.Sprint("pod-", i)
-		key := c.newTask("team", types.UID(pod))
+		key := c.newTask(fmt.Sprint("team-", i/maxUploadsOfNamespace), types.UID(pod))
 		if i == 0 {
 			first = key
 		}
@@ -199,7 +199,11 @@ func TestUploadsAtOneTimeAreBounded(t *testing.T) {
 	if status := put(first, "pod-0"); status != http.StatusTooManyRequests {
 		t.Errorf("a second upload of one Pod: HTTP %d", status)
 	}
-	late := c.newTask("team", "pod-late")
+	greedy := c.newTask(first.Namespace, "pod-greedy")
+	if status := put(greedy, "pod-greedy"); status != http.StatusServiceUnavailable {
+		t.Errorf("one upload of a namespace too many: HTTP %d", status)
+	}
+	late := c.newTask("team-late", "pod-late")
 	if status := put(late, "pod-late"); status != http.StatusServiceUnavailable {
 		t.Errorf("one upload too many: HTTP %d", status)
 	}

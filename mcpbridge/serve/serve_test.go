@@ -105,7 +105,7 @@ func TestWhatIsNotHTTPIsRefusedInFewWords(t *testing.T) {
 		"no host":                    {"GET / HTTP/1.1\r\n\r\n", "400"},
 		"a host of other signs":      {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "400"},
 		"two lengths":                {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "400"},
-		"a length and chunks":        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: gzip\r\n\r\n", "501"},
+		"a length and a coding":      {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: gzip\r\n\r\n", "501"},
 		"a header with a newline":    {"GET / HTTP/1.1\r\nHost: x\r\nA\x00: 1\r\n\r\n", "400"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -130,6 +130,7 @@ func (r *Request) ReadParams() *Error {
 		return InvalidParams("params must be an object with _meta")
 	}
 	meta, failure := r.readFields()
+	r.params = nil // a stream may last for days
 	if failure != nil {
 		return failure
 	}
