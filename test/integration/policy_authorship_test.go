@@ -106,6 +106,7 @@ func TestAuthorshipOfChanges(t *testing.T) {
 		if err := bridge.Create(t.Context(), task); err != nil {
 			t.Fatal(err)
 		}
+		asks(t, task, "first", "second")
 		return task
 	}
 	const (
@@ -165,6 +166,7 @@ func TestAuthorshipOfChanges(t *testing.T) {
 		if err := bridge.Create(t.Context(), task); err != nil {
 			t.Fatal(err)
 		}
+		asks(t, task, "second")
 		patch := func(by string) client.Patch {
 			return jsonPatch("[" + fmt.Sprintf(add, `,"answeredBy":{"principal":"`+by+`","via":"kubectl"}`) + "]")
 		}
@@ -200,6 +202,7 @@ func TestAnswersAreSigned(t *testing.T) {
 		}
 	}
 	task := unownedTask(t, namespace)
+	asks(t, task, "a", "b", "c")
 	expectAllowed(t, person.Patch(t.Context(), task, jsonPatch(
 		`[{"op":"add","path":"/spec/inputResponses","value":[{"key":"a","response":{"action":"accept","content":{"n":null,"list":[1,"x"]}}}]}]`)))
 	const first = "a " + alice + ` via kubectl {"action":"accept","content":{"list":[1,"x"],"n":null}}`
@@ -213,6 +216,7 @@ func TestAnswersAreSigned(t *testing.T) {
 	unsigned := newTask(namespace)
 	unsigned.Spec.InputResponses = []v1alpha1.InputResponse{answer("old", nil)}
 	expectAllowed(t, bridge.Create(t.Context(), unsigned))
+	asks(t, unsigned, "old", "new")
 	expectAllowed(t, person.Patch(t.Context(), unsigned, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"new","response":{"action":"cancel"}}}]`)))
 	signed(t, unsigned, `old nobody {"action":"accept"}`, "new "+alice+` via kubectl {"action":"cancel"}`)
 
@@ -221,6 +225,7 @@ func TestAnswersAreSigned(t *testing.T) {
 		many.Spec.InputResponses = append(many.Spec.InputResponses, answer(fmt.Sprint("question-", i), nil))
 	}
 	expectAllowed(t, bridge.Create(t.Context(), many))
+	asks(t, many, "last")
 	expectAllowed(t, person.Patch(t.Context(), many, jsonPatch(`[{"op":"add","path":"/spec/inputResponses/-","value":{"key":"last","response":{"action":"cancel"}}}]`)))
 	if by := many.Spec.InputResponses[255].AnsweredBy; by == nil || by.Principal != alice {
 		t.Errorf("the last of many is signed by %+v", by)

@@ -61,6 +61,7 @@ func TestApproversCanAnswerAndNothingElse(t *testing.T) {
 	approver := give(t, namespace, name, roleOf(t, "approver")...)
 	task := unownedTask(t, namespace, func(task *v1alpha1.McpTask) { task.Labels = map[string]string{"team": "a"} })
 	eventually(t, "the approver's rights", func() error { return readAs(t, approver, task) })
+	asks(t, task, "q")
 	const add = `[{"op":"add","path":"/spec/inputResponses","value":[{"key":"q","response":{"action":"accept"},"answeredBy":{"principal":"` + name + `","via":"kubectl"}}]}`
 	const only = "spec.inputResponses: is all that may be changed"
 	for what, patch := range map[string]string{
@@ -78,6 +79,8 @@ func TestApproversCanAnswerAndNothingElse(t *testing.T) {
 		})
 	}
 	expectDenied(t, approver.Patch(t.Context(), task.DeepCopy(), jsonPatch(strings.ReplaceAll(add, name, "bob@example.com")+"]")), "answeredBy: must name you")
+	expectDenied(t, approver.Patch(t.Context(), task.DeepCopy(), jsonPatch(strings.ReplaceAll(add, `"key":"q"`, `"key":"unasked"`)+"]")),
+		"spec.inputResponses[key=unasked]: the task asks no such question")
 	expectAllowed(t, approver.Patch(t.Context(), task.DeepCopy(), jsonPatch(add+"]")))
 	if err := approver.Create(t.Context(), newTask(namespace)); err == nil {
 		t.Error("an approver can make tasks")

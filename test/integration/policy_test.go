@@ -220,6 +220,18 @@ func unownedTask(t *testing.T, namespace string, changes ...func(*v1alpha1.McpTa
 	return task
 }
 
+// asks makes a task ask a question of each key, as the controller would.
+func asks(t *testing.T, task *v1alpha1.McpTask, keys ...string) {
+	t.Helper()
+	questions := []string{}
+	for _, key := range keys {
+		questions = append(questions, fmt.Sprintf(`{"key":%q,"method":"elicitation/create","params":{"message":"?"}}`, key))
+	}
+	if err := patchStatus(t.Context(), as(t, controllerUser), task, `{"state":"input_required","inputRequests":[`+strings.Join(questions, ",")+`]}`); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func patchStatus(ctx context.Context, c client.Client, object client.Object, status string) error {
 	return c.Status().Patch(ctx, object.DeepCopyObject().(client.Object), mergePatch(`{"status":`+status+`}`))
 }
