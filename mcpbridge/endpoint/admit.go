@@ -22,6 +22,7 @@ func (e *Endpoint) admit(x *exchange) (rule, *wire.Error) {
 	}()
 	for _, check := range []func(*exchange) *wire.Error{e.checkTarget, e.checkOrigin, checkMedia, e.authenticate, e.read} {
 		if failure := check(x); failure != nil {
+			x.discard()
 			return rule{}, failure
 		}
 	}

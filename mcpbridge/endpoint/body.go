@@ -20,16 +20,14 @@ const (
 	maxBodies, maxBodiesOfCaller = 64 << 20, 8 << 20
 	// bodyPatience is how long a body waits for others.
 	bodyPatience = 5 * time.Second
-	// maxLeftover is how much of a refused body is taken from the wire: a client that is still sending does not read its answer.
-	maxLeftover = 8 << 20
+	// maxLeftover is how much of a refused body is taken from the wire: a client that is still sending does not read its
+	// answer. net/http takes as much as leftover by itself.
+	leftover, maxLeftover = 256 << 10, 8 << 20
 )
 
 // read takes the body, and from it the request. What the body takes of the memory is given back when the request has been let in or not.
 func (e *Endpoint) read(x *exchange) *wire.Error {
 	if x.http.ContentLength > e.MaxBodyBytes {
-		if x.http.Header.Get("Expect") == "" { // who expects "100 Continue" sends nothing
-			_, _ = io.CopyN(io.Discard, x.http.Body, min(x.http.ContentLength, maxLeftover)) // the answer is the same
-		}
 		return status(http.StatusRequestEntityTooLarge, "the body is larger than this server accepts")
 	}
 	body, err := e.takeBody(x)
@@ -53,6 +51,14 @@ func (e *Endpoint) read(x *exchange) *wire.Error {
 	request, failure := wire.ReadRequest(body)
 	x.request = request
 	return failure
+}
+
+// discard takes the body of a request that is refused, without keeping it.
+func (x *exchange) discard() {
+	if x.http.ContentLength <= leftover || x.http.Header.Get("Expect") != "" { // who expects "100 Continue" sends nothing
+		return
+	}
+	_, _ = io.CopyN(io.Discard, x.http.Body, min(x.http.ContentLength, maxLeftover)) // whatever comes, the answer is the same
 }
 
 // takeBody reads the body: the beginning at once, and the rest when there is room for it.
