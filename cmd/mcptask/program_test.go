@@ -87,7 +87,9 @@ func TestNoKubeconfig(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runIn(t.Context(), nil, "tools", "--kubeconfig", file).check(t, exitRefused, "", "there is no kubeconfig")
+	runIn(t.Context(), nil, "tools", "--kubeconfig", file).check(t, exitRefused, "", "there is no cluster in the kubeconfig "+file)
+	t.Setenv("KUBECONFIG", file+"-gone")
+	runIn(t.Context(), nil, "tools").check(t, exitRefused, "", "there is no cluster in the kubeconfig "+file+"-gone")
 }
 
 func TestServerAndNamespace(t *testing.T) {

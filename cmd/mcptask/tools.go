@@ -119,12 +119,17 @@ func readSchema(raw json.RawMessage) schema {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 		Required   []string                   `json:"required"`
-		Patterns   json.RawMessage            `json:"patternProperties"`
 		Additional json.RawMessage            `json:"additionalProperties"`
 	}
+	var words map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &words)
 	_ = json.Unmarshal(raw, &s) // what is odd here is described as less
 	found := schema{Properties: map[string]property{}, Required: s.Required,
-		open: len(s.Patterns) > 0 || len(s.Additional) > 0 && string(s.Additional) != "false"}
+		open: len(s.Additional) > 0 && string(s.Additional) != "false"}
+	for _, word := range []string{"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"} {
+		_, said := words[word]
+		found.open = found.open || said
+	}
 	for name, raw := range s.Properties {
 		var p property
 		_ = json.Unmarshal(raw, &p) // a property may be true, which says nothing about it

@@ -15,11 +15,6 @@ const bodyTimeout = 15 * time.Second
 // admit checks a request, cheapest and most general first: where it goes and where it comes from, who sends it, its
 // body, its headers against its body, and then what the rule of its method asks for.
 func (e *Endpoint) admit(x *exchange) (rule, *wire.Error) {
-	defer func() {
-		if x.bodyRead != nil {
-			x.bodyRead()
-		}
-	}()
 	for _, check := range []func(*exchange) *wire.Error{e.checkTarget, e.checkOrigin, checkMedia, e.authenticate, e.read} {
 		if failure := check(x); failure != nil {
 			x.discard()

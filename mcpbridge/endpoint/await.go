@@ -160,7 +160,7 @@ func (e *Endpoint) finishedAnswer(x *exchange, task *v1alpha1.McpTask) (*answer,
 	if failure != nil {
 		return nil, failure
 	}
-	x.taken = done // the answer is written by the SDK
+	x.leave = append(x.leave, done) // the answer is written by the SDK
 	payload, err := e.payload(x, task)
 	if err != nil {
 		return nil, e.unshown(x, err)

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// smallBody is what every request may send at once: what there are connections for.
-	smallBody = 8 << 10
-	// maxBodies bounds what larger bodies take of the memory while they arrive and are read, and maxBodiesOfCaller those of one caller.
+	// smallBody is what every request may send: what there are connections for.
+	smallBody = 16 << 10
+	// maxBodies bounds what larger bodies take of the memory until they are answered, which calls and streams may wait for, and
+	// maxBodiesOfCaller those of one caller.
 	maxBodies, maxBodiesOfCaller = 64 << 20, 8 << 20
 	// bodyPatience is how long a body waits for others.
 	bodyPatience = 5 * time.Second
@@ -25,7 +26,7 @@ const (
 	leftover, maxLeftover = 256 << 10, 8 << 20
 )
 
-// read takes the body, and from it the request. What the body takes of the memory is given back when the request has been let in or not.
+// read takes the body, and from it the request. A large one has its room until the request is answered.
 func (e *Endpoint) read(x *exchange) *wire.Error {
 	if x.http.ContentLength > e.MaxBodyBytes {
 		return status(http.StatusRequestEntityTooLarge, "the body is larger than this server accepts")
@@ -82,7 +83,7 @@ func (e *Endpoint) takeBody(x *exchange) ([]byte, error) {
 		return nil, withStatus(e.Metrics.refused(&limits.Refusal{Limit: limits.LargeBodies, Value: maxBodiesOfCaller, RetryAfter: retryBusy,
 			Words: "many large requests are arriving, of yours or in all"}), http.StatusServiceUnavailable)
 	}
-	x.bodyRead = leave
+	x.leave = append(x.leave, leave)
 	_, err = read.ReadFrom(body)
 	return read.Bytes(), err
 }

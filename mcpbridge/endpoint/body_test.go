@@ -35,7 +35,7 @@ func TestSlowLargeBodiesOfOneCallerLeaveRoomForOthers(t *testing.T) {
 	bob := f.alice
 	bob.Token = "bob"
 	large := mcptest.Body(strings.Repeat(" ", 300<<10) + `{"jsonrpc":"2.0","id":1,"method":"none","params":{}}`)
-	if r := bob.Call(t, "none", nil, large); r.Error == nil || r.Error.Code != -32602 && r.Error.Code != -32601 && r.Error.Code != -32600 {
+	if r := bob.Call(t, "none", nil, large); r.Error == nil || r.Status == http.StatusServiceUnavailable {
 		t.Errorf("another caller's large body is answered with %s", r.Raw)
 	}
 	for _, connection := range connections {
@@ -68,4 +68,17 @@ func TestWhoSendsTooMuchReadsWhy(t *testing.T) {
 			t.Errorf("HTTP %d, %s, %v", response.StatusCode, said, err)
 		}
 	}
+}
+
+// A wait may last for days, and what was sent with the request stays as long.
+func TestALargeBodyCountsUntilItIsAnswered(t *testing.T) {
+	f := newFixture(t, nil)
+	f.offer("tool", nil)
+	s := f.legacySession(t, nil)
+	id := asTask(t, s, "tool")
+	alice := caller{"team", v1alpha1.Identity{Issuer: "test", Subject: "alice"}}
+	stream := s.Open(t, "tasks/result", map[string]any{"taskId": id, "arguments": strings.Repeat("x", 2*smallBody)})
+	eventually(t, "the request waits", func() bool { return f.bodies.Users(alice) == 1 && len(f.slots) == 1 })
+	stream.Leave()
+	eventually(t, "its room is free again", func() bool { return f.bodies.Users(alice) == 0 })
 }

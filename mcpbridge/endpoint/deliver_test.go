@@ -2,45 +2,16 @@ package endpoint
 
 import (
 	"bytes"
-	"context"
 	"strings"
-	"sync"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/mcptest"
 )
 
-// shelf is where the Secrets of results are.
-type shelf struct {
-	mu      sync.Mutex
-	secrets map[types.NamespacedName]*corev1.Secret
-}
-
-func (s *shelf) Secret(_ context.Context, key types.NamespacedName) (*corev1.Secret, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if found, ok := s.secrets[key]; ok {
-		return found, nil
-	}
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, key.Name)
-}
-
-func (s *shelf) StoreSecret(_ context.Context, part *corev1.Secret) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.secrets[types.NamespacedName{Namespace: part.Namespace, Name: part.Name}] = part.DeepCopy()
-	return nil
-}
-
 // endLarge ends a task with a result that stands in two Secrets.
-func (f *fixture) endLarge(t *testing.T, s *shelf, id string) {
+func (f *fixture) endLarge(t *testing.T, s *mcptest.Secrets, id string) {
 	t.Helper()
 	raw := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", resultsecret.PartBytes) + `"}]}`)
 	hash, stored := resultsecret.Hash(raw), f.cluster.stored(id)
@@ -52,7 +23,7 @@ func (f *fixture) endLarge(t *testing.T, s *shelf, id string) {
 }
 
 func TestLargeResultsWaitForThoseOfTheSameCaller(t *testing.T) {
-	s := &shelf{secrets: map[types.NamespacedName]*corev1.Secret{}}
+	s := &mcptest.Secrets{}
 	f := newFixture(t, func(c *Config) { c.Secrets = s })
 	f.offer("tool", nil)
 	bob := f.alice

@@ -195,10 +195,8 @@ type exchange struct {
 	tool *tools.Tool
 	// stream is the answer of a method that the SDK serves.
 	stream *stream
-	// bodyRead is called when nothing needs the body any more; nil for a small one.
-	bodyRead func()
-	// taken is called when the answer is written: its large result is not on its way any more.
-	taken func()
+	// leave gives back what the request and its answer take of the memory, once the answer is written.
+	leave []func()
 	// label is the method, for the metrics: one of a small set.
 	label string
 	// outcome is a string of a small set too; the SDK's goroutine sets it.
@@ -228,8 +226,8 @@ func (e *Endpoint) serve(w http.ResponseWriter, r *http.Request, namespace strin
 				x.fail(failure)
 			}
 		}
-		if x.taken != nil {
-			x.taken()
+		for _, leave := range x.leave {
+			leave()
 		}
 		e.Metrics.observe(x, time.Since(start))
 	}()

@@ -1,4 +1,5 @@
-// Package mcptest is an MCP client for tests: it writes what a test asks for, right or wrong, and reads all that comes back.
+// Package mcptest is an MCP client for tests: it writes what a test asks for, right or wrong, and reads all that comes back. Secrets
+// stand in for the cluster's.
 package mcptest
 
 import (

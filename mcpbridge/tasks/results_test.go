@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -11,44 +10,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/mcpbridge/mcptest"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
-
-// shelf is where Secrets are.
-type shelf struct {
-	mu      sync.Mutex
-	secrets map[types.NamespacedName]*corev1.Secret
-	reads   int
-	err     error
-}
-
-func (s *shelf) Secret(_ context.Context, key types.NamespacedName) (*corev1.Secret, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reads++
-	if s.err != nil {
-		return nil, s.err
-	}
-	if found, ok := s.secrets[key]; ok {
-		return found, nil
-	}
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, key.Name)
-}
-
-func (s *shelf) StoreSecret(_ context.Context, part *corev1.Secret) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.secrets[types.NamespacedName{Namespace: part.Namespace, Name: part.Name}] = part.DeepCopy()
-	return nil
-}
 
 // done is a completed task with a result in it.
 func done(name, version, result string) *v1alpha1.McpTask {
@@ -122,7 +91,7 @@ func TestAResultThatIsNotHeldCostsOneRead(t *testing.T) {
 	a := &server{stored: map[string]*v1alpha1.McpTask{}, slow: make(chan struct{})}
 	s := NewStore(nil)
 	var read atomic.Int64
-	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, NewResults(s, a, &shelf{}, func() { read.Add(1) }))
+	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, NewResults(s, a, &mcptest.Secrets{}, func() { read.Add(1) }))
 	a.stored["a"] = done("a", "5", textResult("hello"))
 	watch(t, s, a.stored["a"])
 	get := func(name string) (*Payload, error) {
@@ -163,7 +132,7 @@ func TestAResultThatIsNotHeldCostsOneRead(t *testing.T) {
 }
 
 func TestResultsInSecretsAreReadWhenAskedFor(t *testing.T) {
-	s, secrets := NewStore(nil), &shelf{secrets: map[types.NamespacedName]*corev1.Secret{}}
+	s, secrets := NewStore(nil), &mcptest.Secrets{}
 	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, NewResults(s, &server{}, secrets, func() {}))
 	stored := task("a", "5")
 	raw := []byte(textResult(strings.Repeat("x", 600_000)))
@@ -175,41 +144,39 @@ func TestResultsInSecretsAreReadWhenAskedFor(t *testing.T) {
 	stored.Status.Result = &v1alpha1.TaskResult{SHA256: hash, SecretRef: resultsecret.Reference(stored, hash, int64(len(raw)))}
 	watch(t, s, stored)
 	get := func() (*Payload, error) { return payloads.Of(t.Context(), stored, Tool{}, wire.Elicitation{}) }
-	if secrets.reads != 0 {
+	if secrets.Reads != 0 {
 		t.Error("a result is read before anybody asks")
 	}
-	secrets.err = errors.New("connection refused")
+	secrets.Err = errors.New("connection refused")
 	if _, err := get(); err == nil || errors.As(err, new(*resultsecret.Damaged)) {
 		t.Errorf("an outage: %v", err)
 	}
-	secrets.err, secrets.reads = nil, 0
+	secrets.Err, secrets.Reads = nil, 0
 	for range 3 {
 		if p, err := get(); err != nil || len(p.Get) < len(raw) {
 			t.Fatal(err)
 		}
 	}
-	if secrets.reads != 2 {
-		t.Errorf("%d reads of two Secrets", secrets.reads)
+	if secrets.Reads != 2 {
+		t.Errorf("%d reads of two Secrets", secrets.Reads)
 	}
 
-	for at := range secrets.secrets {
-		delete(secrets.secrets, at)
-	}
+	secrets.Clear()
 	payloads.built.remove(version{task: "a", resourceVersion: "5"})
-	secrets.reads = 0
+	secrets.Reads = 0
 	for range 5 {
 		if _, err := get(); !errors.As(err, new(*resultsecret.Damaged)) {
 			t.Errorf("a Secret that was deleted: %v", err)
 		}
 	}
-	if secrets.reads != 1 {
-		t.Errorf("what is lost is looked for %d times", secrets.reads)
+	if secrets.Reads != 1 {
+		t.Errorf("what is lost is looked for %d times", secrets.Reads)
 	}
 }
 
 func TestAnswersThatAreKeptReadyAreBoundedByTheirSize(t *testing.T) {
 	s := NewStore(nil)
-	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, NewResults(s, &server{}, &shelf{}, func() {}))
+	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, NewResults(s, &server{}, &mcptest.Secrets{}, func() {}))
 	result := textResult(strings.Repeat("x", 500_000))
 	for i := range 400 {
 		if _, err := payloads.Of(t.Context(), done(fmt.Sprint("t", i), "1", result), Tool{}, wire.Elicitation{}); err != nil {

@@ -130,7 +130,6 @@ func (r *Request) ReadParams() *Error {
 		return InvalidParams("params must be an object with _meta")
 	}
 	meta, failure := r.readFields()
-	r.params = nil // a stream may last for days
 	if failure != nil {
 		return failure
 	}

@@ -3,6 +3,7 @@
 package incluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -32,8 +33,8 @@ func Load(path, context, namespace string) (*Cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
-			return nil, fmt.Errorf("KUBECONFIG is %s, and nothing there names a cluster", named)
+		if named := cmp.Or(path, os.Getenv(clientcmd.RecommendedConfigPathEnvVar)); named != "" {
+			return nil, fmt.Errorf("there is no cluster in the kubeconfig %s", named)
 		}
 		return nil, errors.New("there is no kubeconfig to find a cluster with: set KUBECONFIG or --kubeconfig")
 	}
