@@ -98,6 +98,14 @@ func TestNobodyIsAskedInVain(t *testing.T) {
 	}
 }
 
+// otherLetter is a letter of base64 that is not the given one.
+func otherLetter(letter string) string {
+	if letter == "A" {
+		return "B"
+	}
+	return "A"
+}
+
 func TestARequestStateIsGoodForOneCallOfOneCaller(t *testing.T) {
 	f := newFixture(t, nil)
 	f.offer("tool", preflightTool)
@@ -116,7 +124,7 @@ func TestARequestStateIsGoodForOneCallOfOneCaller(t *testing.T) {
 		"another caller":    {bob, "tool", "not made by this server", map[string]any{"n": 1}, state},
 		"another tool":      {alice, "other", "another tool", map[string]any{"n": 1}, state},
 		"other arguments":   {alice, "tool", "other arguments", map[string]any{"n": 2}, state},
-		"changed":           {alice, "tool", "not made by this server", map[string]any{"n": 1}, "A" + state[1:]},
+		"changed":           {alice, "tool", "not made by this server", map[string]any{"n": 1}, otherLetter(state[:1]) + state[1:]},
 		"no text":           {alice, "tool", "must be a string", map[string]any{"n": 1}, 7},
 		"of another server": {alice, "tool", "not made by this server", map[string]any{"n": 1}, "eyJ4IjoxfQ"},
 	} {
