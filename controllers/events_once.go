@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,8 +84,8 @@ func (e *EventsOnce) Eventf(regarding, related runtime.Object, kind, reason, act
 
 // retell tells all Events of a task that was last written about when this controller began: the one before it may have ended
 // between a write and its Event.
-func (r *TaskReconciler) retell(task *v1alpha1.McpTask) {
+func (r *TaskReconciler) retell(task *v1alpha1.McpTask, job *batchv1.Job) {
 	if last := task.Status.LastUpdatedAt; last != nil && last.Sub(r.began).Abs() < untold {
-		r.tell(&v1alpha1.McpTask{}, task)
+		r.tell(&v1alpha1.McpTask{}, task, job)
 	}
 }

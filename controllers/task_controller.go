@@ -97,7 +97,7 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.retell(&task)
+	r.retell(&task, seen.Job)
 	if task.Status.State.Terminal() {
 		r.glances.forget(req.NamespacedName)
 		r.LastWords.Forget(req.NamespacedName)

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -35,9 +36,11 @@ func isLate(before, after *v1alpha1.McpTaskStatus) bool {
 	return last != nil && now != nil && now.Sub(last.Time) >= settle
 }
 
-// tell makes Events of what a write has added to a task.
-func (r *TaskReconciler) tell(before, task *v1alpha1.McpTask) {
+// tell makes Events of what a write has added to a task, and of what was done to its Job before it: whoever did that may not have come
+// to tell.
+func (r *TaskReconciler) tell(before, task *v1alpha1.McpTask, job *batchv1.Job) {
 	r.tellQuestions(before, task)
+	r.tellRelease(task, job)
 	if h := happened(&before.Status, &task.Status); h != nil {
 		r.Events.Eventf(task, nil, h.kind, h.reason, h.action, "%s", clip(h.note, 1000))
 	}

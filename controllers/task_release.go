@@ -47,12 +47,23 @@ func (r *TaskReconciler) waitWithoutPod(ctx context.Context, task *v1alpha1.McpT
 	if err := r.Patch(ctx, changed, unchanged(job)); err != nil {
 		return fmt.Errorf("suspending or resuming the Job %s/%s, which waits for an answer: %w", job.Namespace, job.Name, err)
 	}
-	if release.Resumed {
-		r.Events.Eventf(task, job, corev1.EventTypeNormal, eventResumed, "Resume", "an answer has come: the work gets a Pod again")
-	} else {
-		r.Events.Eventf(task, job, corev1.EventTypeNormal, eventReleased, "Release", "the work only waits: its Pod is given back until an answer comes")
-	}
+	r.tellRelease(task, changed)
 	return nil
+}
+
+// tellRelease makes an Event of what stands on the Job about its Pod: that it was given back, or that the Job goes on. Which Pod, and
+// after how many answers, is part of its action, so that a person hears of each time.
+func (r *TaskReconciler) tellRelease(task *v1alpha1.McpTask, job *batchv1.Job) {
+	if job == nil {
+		return
+	}
+	switch given := decide.ReleaseOf(job); {
+	case given == nil:
+	case given.Resumed:
+		r.Events.Eventf(task, job, corev1.EventTypeNormal, eventResumed, fmt.Sprintf("Resume %s after %d", given.Pod, given.Answers), "an answer has come: the work gets a Pod again")
+	case decide.Released(job):
+		r.Events.Eventf(task, job, corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Release %s after %d", given.Pod, given.Answers), "the work only waits: its Pod is given back until an answer comes")
+	}
 }
 
 // unchanged makes a patch of what differs from a Job, if the Job is still that version.

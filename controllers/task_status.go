@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -71,11 +72,11 @@ func (r *TaskReconciler) conclude(ctx context.Context, task *v1alpha1.McpTask, s
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	status.LastUpdatedAt = &metav1.MicroTime{Time: seen.Now}
-	return ctrl.Result{RequeueAfter: verdict.Recheck}, r.write(ctx, before, task)
+	return ctrl.Result{RequeueAfter: verdict.Recheck}, r.write(ctx, before, task, seen.Job)
 }
 
 // write patches the status, if the task is still the version that it was decided from: a Pod may have reported meanwhile.
-func (r *TaskReconciler) write(ctx context.Context, before, task *v1alpha1.McpTask) error {
+func (r *TaskReconciler) write(ctx context.Context, before, task *v1alpha1.McpTask, job *batchv1.Job) error {
 	after := task.DeepCopy()
 	err := r.Status().Patch(ctx, after, statusPatch{before})
 	switch {
@@ -87,7 +88,7 @@ func (r *TaskReconciler) write(ctx context.Context, before, task *v1alpha1.McpTa
 		return fmt.Errorf("writing the status of the task %s/%s: %w", task.Namespace, task.Name, err)
 	}
 	r.written.note(after)
-	r.tell(before, task)
+	r.tell(before, task, job)
 	ctrl.LoggerFrom(ctx).V(1).Info("task is now", "state", task.Status.State, "reason", task.Status.Reason)
 	return nil
 }

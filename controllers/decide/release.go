@@ -31,9 +31,9 @@ type Release struct {
 	Resumed bool `json:"resumed,omitempty"`
 }
 
-// releaseOf is what was written on the Job when its Pod was given back; nil where nothing was. What cannot be read brings the Pod back
+// ReleaseOf is what was written on the Job when its Pod was given back; nil where nothing was. What cannot be read brings the Pod back
 // with the first answer.
-func releaseOf(job *batchv1.Job) *Release {
+func ReleaseOf(job *batchv1.Job) *Release {
 	text, written := job.Annotations[v1alpha1.AnnotationReleased]
 	if !written {
 		return nil
@@ -47,7 +47,7 @@ func releaseOf(job *batchv1.Job) *Release {
 
 // Released says whether the Job is suspended because its Pod was given back, and not by somebody else.
 func Released(job *batchv1.Job) bool {
-	given := releaseOf(job)
+	given := ReleaseOf(job)
 	return given != nil && !given.Resumed && job.Spec.Suspend != nil && *job.Spec.Suspend
 }
 
@@ -56,7 +56,7 @@ func GivenBack(job *batchv1.Job) types.UID {
 	if job == nil {
 		return ""
 	}
-	if given := releaseOf(job); given != nil {
+	if given := ReleaseOf(job); given != nil {
 		return given.Pod
 	}
 	return ""
@@ -114,7 +114,7 @@ func released(in *Input) *Verdict {
 	if !Released(in.Job) {
 		return nil
 	}
-	given := releaseOf(in.Job)
+	given := ReleaseOf(in.Job)
 	var words []string
 	if report := in.reportOf(given.Pod); report != nil {
 		words = messages(in.unanswered(report))
@@ -200,7 +200,7 @@ func releases(job *batchv1.Job) bool {
 
 // broughtBack says whether somebody else has resumed the Job although no answer has come: that stands until the next one.
 func (in *Input) broughtBack() bool {
-	given := releaseOf(in.Job)
+	given := ReleaseOf(in.Job)
 	return given != nil && !given.Resumed && answers(in.Task) <= given.Answers
 }
 

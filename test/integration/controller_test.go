@@ -354,9 +354,7 @@ func TestTaskFollowsItsJob(t *testing.T) {
 	t.Run("Pod deleted by hand", func(t *testing.T) {
 		task := calledTool(t, nil)
 		pod := awaitPod(t, task)
-		if err := k8s.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}); err != nil {
-			t.Fatal(err)
-		}
+		bind(t, pod)
 		play(t, pod, runningSince(metav1.Now()))
 		awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
 		if err := k8s.Delete(t.Context(), pod); err != nil {
@@ -385,9 +383,7 @@ func TestTaskFollowsItsJob(t *testing.T) {
 	t.Run("cannot be pulled", func(t *testing.T) {
 		task := calledTool(t, func(s *v1alpha1.McpToolSpec) { s.StartDeadline = &metav1.Duration{Duration: 2 * time.Second} })
 		pod := awaitPod(t, task)
-		if err := k8s.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}); err != nil {
-			t.Fatal(err)
-		}
+		bind(t, pod)
 		play(t, pod, func(s *corev1.PodStatus) {
 			s.ContainerStatuses = []corev1.ContainerStatus{{Name: "work", Image: "example.test/image", State: corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no such host"}}}}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -104,6 +105,24 @@ var scenarios = map[string]scenario{
 			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
 			tell(t, task, pod, `"sequence":2,"outcome":"result","result":{"inline":{"content":[],"structuredContent":{"paid":true}},"size":13}`)
 			play(t, pod, ended(0, ""))
+		},
+		reason: v1alpha1.ReasonSucceeded,
+	},
+	"given back while a person thinks": {
+		tool: func(s *v1alpha1.McpToolSpec) {
+			withRuntime(s)
+			s.Runtime.WhileWaiting = v1alpha1.WhileWaitingRelease
+		},
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			first := onNode(t, task, nil)
+			question := formQuestion("k-1", "Approve?")
+			tellNow(t, task, first, `"sequence":1,"inputRequests":[`+question+`]`)
+			awaitReleased(t, task, first)
+			endOn(t, first, 143)
+			answerTo(t, task, "k-1")
+			second := onNode(t, task, []types.UID{first.UID})
+			tellNow(t, task, second, `"sequence":1,"inputRequests":[`+question+`],"outcome":"result","result":{"inline":{"content":[],"structuredContent":{"paid":true}},"size":13}`)
+			play(t, second, ended(0, ""))
 		},
 		reason: v1alpha1.ReasonSucceeded,
 	},

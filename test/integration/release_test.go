@@ -67,11 +67,18 @@ func onNode(t *testing.T, task *v1alpha1.McpTask, before []types.UID) *corev1.Po
 		}
 		return fmt.Errorf("podUIDs %v", task.Status.PodUIDs)
 	})
-	if err := k8s.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}); err != nil {
-		t.Fatal(err)
-	}
+	bind(t, pod)
 	play(t, pod, runningSince(metav1.Now()))
 	return pod
+}
+
+// bind puts the Pod on a node of its own that does not exist: nobody runs it, and it stays until that node would be done with it. Pods of
+// missing nodes are removed 40 seconds or more after the first Pod of that node was seen.
+func bind(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if err := k8s.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "of-" + pod.Name}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // tellNow stores what the Pod reported, beside the reports of others, as the bridge does.
@@ -214,6 +221,10 @@ func TestNoPodIsKeptWhileAPersonThinks(t *testing.T) {
 		if err := read(t, job); err != nil || job.Status.Failed > 0 || !strings.Contains(job.Annotations[v1alpha1.AnnotationReleased], `"resumed":true`) {
 			t.Errorf("the Job is %+v, %v, %v", job.Status, job.Annotations, err)
 		}
+		const givenBack, goesOn = "the work only waits: its Pod is given back until an answer comes", "an answer has come: the work gets a Pod again"
+		// Of each time that the Pod was given back, and came back, people hear.
+		awaitEvents(t, task, "PodReleased", givenBack, givenBack)
+		awaitEvents(t, task, "PodResumed", goesOn, goesOn)
 		awaitEvents(t, task, "QuestionAsked", "the work asks k-1: Approve?", "the work asks k-2: Which?", "the work asks k-3: Sure?")
 	})
 	t.Run("a cancelled one is cancelled at once and gets no Pod", func(t *testing.T) {
