@@ -120,7 +120,7 @@ func TestWordsOfWhatKubernetesShows(t *testing.T) {
 		{"no-secret-volume", later, nil, "failed", "StartFailed", `the work could not start within 5m: the node node… cannot start the Pod task-1: MountVolume.SetUp failed for volume "keys" : secret "keys" not found`},
 		{"no-program", 0, nil, "failed", "StartFailed", `the container work could not be started (StartError): …exec: "/nothing": stat /nothing: no such file or directory`},
 
-		{"no-service-account", 0, nil, "working", "Scheduling", "the Job has no Pod yet"},
+		{"no-service-account", 0, nil, "working", "Scheduling", "the Job has no Pod yet; kube-controller-manager makes it"},
 		{"no-service-account", later, nil, "failed", "StartFailed", `the work could not start within 5m: the API server does not take the Job's Pod: error looking up service account tools/nobody: serviceaccount "nobody" not found`},
 		{"quota-exceeded", time.Minute, nil, "working", "Scheduling", "the API server does not take the Job's Pod: exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0"},
 		{"quota-exceeded", later, nil, "failed", "StartFailed", "the work could not start within 5m: the API server does not take the Job's Pod: exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0"},
@@ -162,11 +162,11 @@ func TestWordsOfWhatKubernetesShows(t *testing.T) {
 		{"node-lost", 0, nodeGone, "failed", "NodeLost", "the node node2 is gone; what became of the work in the Pod task-1 is not known"},
 		{"node-lost-at-deadline", 0, nil, "failed", "NodeLost", "the node node2 has not been ready since 2026-…; the Job's time limit of 20 s has passed"},
 
-		{"mesh-runs-on", 0, nil, "working", "Finishing", "the tool has ended; the container mesh beside it still runs and is asked to end at 2026-…"},
-		{"mesh-runs-on", time.Minute, nil, "completed", "Succeeded", "the tool has returned its result; the container mesh beside it runs on and is asked to end"},
+		{"mesh-runs-on", 0, nil, "working", "Finishing", "the tool has ended; the container mesh beside it still runs; the Pod is asked to end at 2026-…"},
+		{"mesh-runs-on", time.Minute, nil, "completed", "Succeeded", "the tool has returned its result; the container mesh beside it still runs; the Pod is asked to end"},
 		{"mesh-runs-on", time.Minute, cancel, "working", "Cancelling", "the tool was asked to end and has its grace period to do so"},
-		{"mesh-runs-on-after-failure", time.Minute, nil, "completed", "ToolError", "the tool ended with exit code 3; the container mesh beside it runs on and is asked to end"},
-		{"mesh-runs-on-after-failure", time.Minute, mayRetry, "working", "Retrying", "an attempt ended with exit code 3; the container mesh beside it still runs and is asked to end, then the Job may try again"},
+		{"mesh-runs-on-after-failure", time.Minute, nil, "completed", "ToolError", "the tool ended with exit code 3; the container mesh beside it still runs; the Pod is asked to end"},
+		{"mesh-runs-on-after-failure", time.Minute, mayRetry, "working", "Retrying", "an attempt ended with exit code 3; the container mesh beside it still runs; the Pod is asked to end, then the Job may try again"},
 	} {
 		t.Run(tc.record+"/"+string(tc.state), func(t *testing.T) {
 			in := observed(t, tc.record, tc.after)
@@ -202,9 +202,10 @@ func TestEveryRecordIsUsed(t *testing.T) {
 	}
 }
 
-// A healthy task costs no reads beyond the watches: nothing else is looked at before a start takes long, and not once it has begun.
+// A healthy task costs no reads beyond the watches: nothing else is looked at before a start takes long, and not once it has begun. A
+// further attempt is a start.
 func TestNothingElseIsReadOfAHealthyTask(t *testing.T) {
-	for _, name := range []string{"suspended", "queued-by-kueue", "no-cpu", "pull-backs-off", "no-configmap", "succeeded", "exit-code", "mesh-runs-on", "retrying"} {
+	for _, name := range []string{"suspended", "queued-by-kueue", "no-cpu", "pull-backs-off", "no-configmap", "succeeded", "exit-code", "mesh-runs-on"} {
 		t.Run(name, func(t *testing.T) {
 			if look := decide.WhatElse(observed(t, name, time.Minute)); look != (decide.Look{}) {
 				t.Errorf("reads %+v", look)
@@ -220,6 +221,16 @@ func TestNothingElseIsReadOfAHealthyTask(t *testing.T) {
 		in.Now = in.Job.CreationTimestamp.Add(10 * time.Second)
 		if look := decide.WhatElse(in); look.EventsOf != "" != want {
 			t.Errorf("%s: reads %+v after ten seconds", name, look)
+		}
+	}
+	for _, late := range []bool{false, true} {
+		in := observed(t, "retrying", 0)
+		in.Now = in.Pods[0].Status.ContainerStatuses[0].State.Terminated.FinishedAt.Add(14 * time.Second) // it is due after ten
+		if late {
+			in.Now = in.Now.Add(2 * time.Second)
+		}
+		if look := decide.WhatElse(in); look.EventsOf != "" != late {
+			t.Errorf("retrying, late %v: reads %+v", late, look)
 		}
 	}
 }

@@ -2,14 +2,9 @@ package decide
 
 import (
 	"slices"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 )
-
-// firstBackoff is how long the Job controller waits at least before it makes another attempt (k8s.io/kubernetes,
-// pkg/controller/job, DefaultJobPodFailureBackOff).
-const firstBackoff = 10 * time.Second
 
 // lastWasMissed says whether the Job that has ended counts an attempt of which nobody has seen the Pod, and that was the last one: what
 // the attempts before it put out is not its result. It was if the Job came to its end later than it would have with the newest Pod

@@ -7,8 +7,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -96,6 +98,29 @@ func deadline(d string) func(*Input) {
 	return job(func(j *batchv1.Job) { j.Annotations[v1alpha1.AnnotationStartDeadline] = d })
 }
 
+// retries makes the Job one that may try so often again and has counted so many failures.
+func retries(limit, failed int32) func(*Input) {
+	return job(func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Status.Failed = ptr.To(limit), failed })
+}
+
+// warned adds a warning about the Job.
+func warned(note string) func(*Input) {
+	return func(in *Input) { warnedOf(in.Job.UID, note)(in) }
+}
+
+func warnedOf(uid types.UID, note string) func(*Input) {
+	return func(in *Input) {
+		e := eventsv1.Event{Type: corev1.EventTypeWarning, Note: note}
+		e.Regarding.UID = uid
+		in.Events = append(in.Events, e)
+	}
+}
+
+// written is when the task was written last.
+func written(offset time.Duration) func(*Input) {
+	return func(in *Input) { in.Task.Status.LastUpdatedAt = &metav1.MicroTime{Time: at(offset).Time} }
+}
+
 func TestDecide(t *testing.T) {
 	gone := func(in *Input) { in.Job, in.JobGone = nil, true }
 	immediate := func(in *Input) { in.Immediate = true }
@@ -168,7 +193,17 @@ func TestDecide(t *testing.T) {
 		"work was done before the cancellation, a side container ran on": {given(cancelAt(-time.Second), jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(0, "Completed", -9*time.Second),
 			podReason("DeadlineExceeded", ""), stoppedPod)), "completed", "Succeeded", "", false},
 		"work is done, a side container failed":      {given(jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(0, "Completed", -time.Second))), "completed", "Succeeded", "", false},
-		"Pod deleted, the next attempt not made yet": {given(deadline("30s"), func(in *Input) { in.Task.Status.StartedAt = ptr.To(at(-50 * time.Second)) }), "working", "Scheduling", "", false},
+		"Pod deleted, the next attempt not made yet": {given(deadline("30s"), started(-50*time.Second), written(-20*time.Second)), "working", "Scheduling", "", false},
+		"Pod deleted, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), written(-40*time.Second), warned("exceeded quota: team")), "failed", "StartFailed",
+			"could not start again within 30s: the API server does not take the Job's Pod: exceeded quota: team", true},
+		"failed, the next attempt is due": {given(deadline("30s"), retries(2, 2), pod(corev1.PodFailed, terminated(1, "Error", -45*time.Second)), warned("exceeded quota: team")), "working", "Retrying",
+			"attempt 1 of 3 ended with exit code 1; the API server does not take the Job's Pod: exceeded quota: team", false},
+		"failed, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), retries(2, 2), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second)), warned("exceeded quota: team")), "failed", "StartFailed",
+			"could not start again within 30s: the API server does not take the Job's Pod: exceeded quota: team", true},
+		"failed after a question, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), retries(2, 1), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second), uid("a")),
+			report("a", asks("k-1", "Approve?"))), "failed", "StartFailed", "", true},
+		"failed, its Job is about to end": {given(deadline("30s"), retries(2, 1), jobCondition(batchv1.JobFailureTarget, "PodFailurePolicy"), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second))), "working", "Retrying", "", false},
+		"one of many failed long ago":     {given(deadline("30s"), retries(6, 1), job(func(j *batchv1.Job) { j.Spec.Completions = ptr.To[int32](3) }), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second))), "working", "Retrying", "", false},
 		"next attempt is starting": {given(deadline("30s"), job(func(j *batchv1.Job) { j.Spec.BackoffLimit = ptr.To[int32](3) }), pod(corev1.PodFailed, terminated(1, "Error", -9*time.Second)),
 			pod(corev1.PodPending, waiting("ContainerCreating", ""), madeAt(-5*time.Second))), "working", "Pulling", "", false},
 		"next attempt cannot start": {given(deadline("30s"), job(func(j *batchv1.Job) { j.Spec.BackoffLimit = ptr.To[int32](3) }), pod(corev1.PodFailed, terminated(1, "Error", -50*time.Second)),

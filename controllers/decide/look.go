@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -38,9 +39,13 @@ func WhatElse(in *Input) Look {
 	}
 	pod := in.Newest()
 	switch {
-	case pod == nil:
-		return Look{EventsOf: in.Job.UID}
-	case !podEnded(pod) && pod.Spec.NodeName != "" && !readyForContainers(pod) && StartedAt(in.Job, []corev1.Pod{*pod}) == nil:
+	case pod == nil, podEnded(pod):
+		if toStart(in) {
+			return Look{EventsOf: in.Job.UID}
+		}
+	case slices.ContainsFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return notUp(pod, s) }):
+		return Look{EventsOf: pod.UID, Node: pod.Spec.NodeName}
+	case pod.Spec.NodeName != "" && !readyForContainers(pod) && StartedAt(in.Job, []corev1.Pod{*pod}) == nil:
 		return Look{EventsOf: pod.UID, Node: pod.Spec.NodeName}
 	}
 	return Look{}

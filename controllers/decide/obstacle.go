@@ -16,7 +16,7 @@ type obstacle struct{ phase, reason, words string }
 // startObstacle looks from the Job to the container, in the order in which Kubernetes starts them.
 func startObstacle(in *Input) obstacle {
 	pod := in.Newest()
-	if pod == nil {
+	if pod == nil || podEnded(pod) {
 		return obstacle{v1alpha1.ReasonScheduling, v1alpha1.ReasonStartFailed, noPodWords(in)}
 	}
 	if pod.Spec.NodeName == "" {
@@ -26,7 +26,7 @@ func startObstacle(in *Input) obstacle {
 		return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, fmt.Sprintf("the Pod %s cannot start: %s", pod.Name, words)}
 	}
 	for _, s := range statuses(pod) {
-		if o := containerObstacle(pod, s); o != nil {
+		if o := containerObstacle(in, pod, s); o != nil {
 			return *o
 		}
 	}
@@ -37,11 +37,12 @@ func startObstacle(in *Input) obstacle {
 	return obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, words}
 }
 
+// noPodWords say why the Job has no Pod that could start.
 func noPodWords(in *Input) string {
 	if said := in.warning(in.Job.UID); said != "" {
 		return "the API server does not take the Job's Pod: " + refused.ReplaceAllString(said, "")
 	}
-	return "the Job has no Pod yet"
+	return "the Job has no Pod yet; kube-controller-manager makes it"
 }
 
 // What a cluster says anew at each try, and what says nothing: the task is not written anew for it.
@@ -69,10 +70,14 @@ func statuses(pod *corev1.Pod) []corev1.ContainerStatus {
 }
 
 // containerObstacle is what keeps one container from starting, or the others from starting after it; nil where nothing does.
-func containerObstacle(pod *corev1.Pod, s corev1.ContainerStatus) *obstacle {
+func containerObstacle(in *Input, pod *corev1.Pod, s corev1.ContainerStatus) *obstacle {
 	if isInit(pod, s.Name) && !isSidecar(pod, s.Name) && s.State.Running != nil {
 		return &obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed,
 			fmt.Sprintf("the init container %s runs since %s; the tool starts after it", s.Name, clock(s.State.Running.StartedAt.Time))}
+	}
+	if notUp(pod, s) {
+		return &obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed,
+			because(fmt.Sprintf("the sidecar container %s runs since %s and has not passed its startup probe; the tool starts after it", s.Name, clock(s.State.Running.StartedAt.Time)), in.warning(pod.UID))}
 	}
 	w := s.State.Waiting
 	if w == nil {
@@ -91,6 +96,11 @@ func containerObstacle(pod *corev1.Pod, s corev1.ContainerStatus) *obstacle {
 			fmt.Sprintf("the node %s pulls the image %s, where it does not have it, and starts the container %s", pod.Spec.NodeName, s.Image, s.Name)}
 	}
 	return &obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, because(fmt.Sprintf("the container %s cannot start (%s)", s.Name, w.Reason), w.Message)}
+}
+
+// notUp says whether a sidecar runs and the others still wait for it.
+func notUp(pod *corev1.Pod, s corev1.ContainerStatus) bool {
+	return isSidecar(pod, s.Name) && s.State.Running != nil && s.Started != nil && !*s.Started
 }
 
 // backOff is how a node says that it waits before it tries again to pull an image; what it failed with follows.

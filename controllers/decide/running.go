@@ -16,17 +16,21 @@ func running(in *Input) *Verdict {
 		return nil
 	}
 	if podEnded(pod) {
-		return attemptEnded(in, pod)
+		v := attemptEnded(in, pod)
+		if toStart(in) {
+			v.Recheck = lookIn(in)
+		}
+		return v
 	}
 	s := workStatus(in.Job, pod)
 	if s == nil || s.State.Running == nil && s.State.Terminated == nil {
 		return nil
 	}
-	v := working(v1alpha1.ReasonFinishing, "the tool has ended; its Pod is about to")
+	v := working(v1alpha1.ReasonFinishing, fmt.Sprintf("the tool has ended; the Pod %s is about to", pod.Name))
 	if s.State.Running != nil {
 		v = working(v1alpha1.ReasonRunning, runningWords(in, pod))
-	} else if beside := runsBeside(in, pod); beside != "" {
-		v.Message = fmt.Sprintf("the tool has ended; the container %s beside it still runs", beside)
+	} else if beside := besideWords(in, pod); beside != "" {
+		v.Message = "the tool has ended; " + beside
 	}
 	if leaving := leaving(pod); leaving != nil && s.State.Running != nil {
 		v = leaving
@@ -50,9 +54,8 @@ func attemptEnded(in *Input, pod *corev1.Pod) *Verdict {
 	if lost != nil && LosesPod(lost.Reason) && pod.Status.Phase == corev1.PodFailed {
 		return working(lost.Reason, lost.Message)
 	}
-	limit := in.Job.Spec.BackoffLimit
-	if pod.Status.Phase != corev1.PodFailed || limit == nil || *limit == 0 || in.Job.Status.Failed > *limit {
-		return working(v1alpha1.ReasonFinishing, "the tool has ended; its Job is about to")
+	if !triesAgain(in.Job, pod) {
+		return working(v1alpha1.ReasonFinishing, fmt.Sprintf("the tool has ended; the Job %s is about to", in.Job.Name))
 	}
 	words := "failed"
 	if end != nil {
@@ -62,7 +65,11 @@ func attemptEnded(in *Input, pod *corev1.Pod) *Verdict {
 	} else if v := neverRan(in.Job, pod); v != nil {
 		words = because(words, v.Message)
 	}
-	return working(v1alpha1.ReasonRetrying, fmt.Sprintf("attempt %d of %d %s; the Job may try again", len(in.Pods), *limit+1, words))
+	next := "the Job may try again"
+	if in.warning(in.Job.UID) != "" {
+		next = noPodWords(in)
+	}
+	return working(v1alpha1.ReasonRetrying, fmt.Sprintf("attempt %d of %d %s; %s", len(in.Pods), *in.Job.Spec.BackoffLimit+1, words, next))
 }
 
 // runningWords say where the work is: in its own words, else on which node.

@@ -10,20 +10,21 @@ import (
 // DefaultStartDeadline is how long the cluster may take to start the work where the tool does not say.
 const DefaultStartDeadline = 5 * time.Minute
 
-// startOverdue ends what cannot start. Time in a queue does not count: a suspended Job is not late. Nor is one late that
-// has run before and has no Pod, or whose Pod has ended: the Job's own policy says when the next attempt is made. What has asked a question runs.
+// startOverdue ends what cannot start, at first or again: a further attempt, or the work that an answer has brought back. Time in a queue
+// does not count: a suspended Job is not late. What has asked a question runs.
 func startOverdue(in *Input) *Verdict {
-	if suspended(in) != nil {
+	if suspended(in) != nil || !toStart(in) || in.Unread || !Overdue(in) {
 		return nil
 	}
-	if n := len(in.Pods); n > 0 && (podEnded(&in.Pods[n-1]) || StartedAt(in.Job, in.Pods[n-1:]) != nil) || n == 0 && in.Task.Status.StartedAt != nil {
+	if pod := in.Newest(); pod != nil && !podEnded(pod) && in.hasAsked(pod) {
 		return nil
 	}
-	if in.hasAsked(in.Newest()) || in.Unread || !Overdue(in) {
-		return nil
+	again := ""
+	if in.Task.Status.StartedAt != nil {
+		again = " again"
 	}
 	obstacle := startObstacle(in)
-	v := failed(obstacle.reason, fmt.Sprintf("the work could not start within %s: %s", span(startDeadline(in)), obstacle.words))
+	v := failed(obstacle.reason, fmt.Sprintf("the work could not start%s within %s: %s", again, span(startDeadline(in)), obstacle.words))
 	v.Stop = true
 	return v
 }
@@ -47,17 +48,27 @@ func startLeft(in *Input) time.Duration {
 	return startBase(in).Add(startDeadline(in)).Sub(in.Now)
 }
 
-// startBase is when the cluster could begin to start the work: a Job's startTime is set anew when it is resumed, and a
-// further attempt begins with its Pod.
+// startBase is when the cluster could begin to start the work: a Job's startTime is set anew when it is resumed, and a further attempt
+// begins with its Pod, or when it is due.
 func startBase(in *Input) time.Time {
 	base := in.Job.CreationTimestamp.Time
 	if in.Job.Status.StartTime != nil {
 		base = in.Job.Status.StartTime.Time
 	}
-	if n := len(in.Pods); n > 1 || n == 1 && in.Task.Status.StartedAt != nil {
-		if created := in.Pods[n-1].CreationTimestamp.Time; created.After(base) {
-			base = created
+	later := base
+	switch pod := in.Newest(); {
+	case pod == nil && in.Task.Status.StartedAt != nil:
+		// Since when its Pod is gone nothing says but the task, which was written then.
+		if written := in.Task.Status.LastUpdatedAt; written != nil {
+			later = written.Add(backoff(in.Job))
 		}
+	case pod != nil && podEnded(pod):
+		later = endOf(pod).Add(backoff(in.Job))
+	case len(in.Pods) > 1 || pod != nil && in.Task.Status.StartedAt != nil:
+		later = pod.CreationTimestamp.Time
+	}
+	if later.After(base) {
+		return later
 	}
 	return base
 }

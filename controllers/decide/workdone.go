@@ -13,7 +13,7 @@ import (
 const besideGrace = 15 * time.Second
 
 // workDone decides on work that has ended in a Pod that has not, because a container beside it runs on, for instance that of a service
-// mesh: the Job would never end. The task ends as its work has, and what is left of the Pod is asked to end. Where the work failed and
+// mesh, or cannot start: the Job would never end. The task ends as its work has, and what is left of the Pod is asked to end. Where the work failed and
 // the Job may try again only the Pod is ended.
 func workDone(in *Input) *Verdict {
 	pod := in.Newest()
@@ -30,12 +30,12 @@ func workDone(in *Input) *Verdict {
 		v.Stop = true
 		return v
 	}
-	beside := runsBeside(in, pod)
+	beside := besideWords(in, pod)
 	if podEnded(pod) || pod.DeletionTimestamp != nil || beside == "" {
 		return nil
 	}
 	if left := end.FinishedAt.Add(besideGrace).Sub(in.Now); left > 0 {
-		v := working(v1alpha1.ReasonFinishing, fmt.Sprintf("the tool has ended; the container %s beside it still runs and is asked to end at %s", beside, clock(end.FinishedAt.Add(besideGrace))))
+		v := working(v1alpha1.ReasonFinishing, fmt.Sprintf("the tool has ended; %s; the Pod is asked to end at %s", beside, clock(end.FinishedAt.Add(besideGrace))))
 		v.Recheck = left
 		return v
 	}
@@ -45,23 +45,27 @@ func workDone(in *Input) *Verdict {
 	case end.ExitCode == 0:
 		v = succeeded(in.Job, pod)
 	case attemptsLeft(in):
-		v = working(v1alpha1.ReasonRetrying, fmt.Sprintf("an attempt ended with exit code %d; the container %s beside it still runs and is asked to end, then the Job may try again", end.ExitCode, beside))
+		v = working(v1alpha1.ReasonRetrying, fmt.Sprintf("an attempt ended with exit code %d; %s; the Pod is asked to end, then the Job may try again", end.ExitCode, beside))
 		v.EndPod = pod
 		return v
 	default:
 		v = toolFailed(in, pod, end)
 	}
-	v.Message += fmt.Sprintf("; the container %s beside it runs on and is asked to end", beside)
+	v.Message += fmt.Sprintf("; %s; the Pod is asked to end", beside)
 	v.Stop = true
 	return v
 }
 
-// runsBeside is the name of an ordinary container that runs beside the work's; "" where there is none. Sidecars of Kubernetes' own kind
-// are ended by Kubernetes.
-func runsBeside(in *Input, pod *corev1.Pod) string {
+// besideWords name an ordinary container that keeps the Pod of the work from ending, because it runs on, or because it does not start; ""
+// where there is none. Sidecars of Kubernetes' own kind are ended by Kubernetes.
+func besideWords(in *Input, pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
-		if s.Name != workContainer(in.Job, pod) && s.State.Running != nil {
-			return s.Name
+		switch {
+		case s.Name == workContainer(in.Job, pod) || s.State.Terminated != nil:
+		case s.State.Running != nil:
+			return fmt.Sprintf("the container %s beside it still runs", s.Name)
+		case s.State.Waiting != nil:
+			return fmt.Sprintf("the container %s beside it does not run (%s)", s.Name, because(s.State.Waiting.Reason, s.State.Waiting.Message))
 		}
 	}
 	return ""
