@@ -56,11 +56,13 @@ type TaskReconciler struct {
 	Runtime jobs.Runtime
 	Now     func() time.Time
 
-	begin     sync.Once
-	began     time.Time
-	deletions *rate.Limiter
-	written   written
+	begin sync.Once
+	began time.Time
+	// deletions and jobDeletions pace the clearing away of tasks and of their Jobs.
+	deletions, jobDeletions *rate.Limiter
+	written                 written
 
+	past       past
 	glances    glances
 	eventReads *rate.Limiter
 	// large is room for outputs that take much memory.
@@ -180,7 +182,7 @@ const taskIndex = "task"
 
 // SetupWithManager starts the reconciler with the manager.
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.deletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
+	r.deletions, r.jobDeletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce), rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
 	r.eventReads = rate.NewLimiter(eventReadsPerSecond, eventReadsAtOnce)
 	r.large = semaphore.NewWeighted(largeOutputs)
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }

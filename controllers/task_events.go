@@ -5,11 +5,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
+	"github.com/mcptask/mcptask/controllers/decide"
 )
 
 // happening is what people are told of by an Event. Each is a write more, so there is none of what goes as it should: that stands
 // in the task itself, and Kubernetes tells of the Job.
 type happening struct{ kind, reason, action, note string }
+
+// maxAction bounds the action of an Event, in bytes (k8s.io/api/events/v1, Event.action).
+const maxAction = 128
 
 // happened is what a write has added to a task that people should hear of: that the work does not start, and an end that is no success;
 // that of a cancelled task says who cancelled it. (Questions and answers: tellQuestions.)
@@ -25,7 +29,8 @@ func happened(before, after *v1alpha1.McpTaskStatus) *happening {
 		}
 		return &happening{kind, after.Reason, "Finish", string(after.State) + ": " + after.Message}
 	case before.Message != after.Message && (after.JobRef == nil || onItsWay(after) && isLate(before, after)):
-		return &happening{corev1.EventTypeNormal, after.Reason, "Start", "not started yet: " + after.Message}
+		// The obstacle is part of the action, because Events that differ in their words alone are counted as one.
+		return &happening{corev1.EventTypeNormal, after.Reason, clip("Start: "+after.Message, maxAction), "not started yet: " + after.Message}
 	}
 	return nil
 }
@@ -40,7 +45,9 @@ func isLate(before, after *v1alpha1.McpTaskStatus) bool {
 // to tell.
 func (r *TaskReconciler) tell(before, task *v1alpha1.McpTask, job *batchv1.Job) {
 	r.tellQuestions(before, task)
-	r.tellRelease(task, job)
+	if waits := decide.SaysReleased(&task.Status); job != nil && waits != decide.SaysReleased(&before.Status) && waits == decide.Released(job) {
+		r.tellRelease(task, job)
+	}
 	if h := happened(&before.Status, &task.Status); h != nil {
 		r.Events.Eventf(task, nil, h.kind, h.reason, h.action, "%s", clip(h.note, 1000))
 	}

@@ -55,10 +55,10 @@ func (r *TaskReconciler) tellQuestions(before, task *v1alpha1.McpTask) {
 	for _, q := range task.Status.InputRequests {
 		known := findQuestion(before.Status.InputRequests, q.Key)
 		if known == nil {
-			r.Events.Eventf(task, nil, corev1.EventTypeNormal, eventAsked, clip("Ask "+q.Key, 128), "%s", clip("the work asks "+q.Key+": "+decide.Message(&q), 900))
+			r.Events.Eventf(task, nil, corev1.EventTypeNormal, eventAsked, clip("Ask "+q.Key, maxAction), "%s", clip("the work asks "+q.Key+": "+decide.Message(&q), 900))
 		}
 		if q.Answered && (known == nil || !known.Answered) {
-			r.Events.Eventf(task, nil, corev1.EventTypeNormal, eventAnswered, clip("Answer "+q.Key, 128), "%s", clip(answeredWords(decide.Answer(task, q.Key)), 1000))
+			r.Events.Eventf(task, nil, corev1.EventTypeNormal, eventAnswered, clip("Answer "+q.Key, maxAction), "%s", clip(answeredWords(decide.Answer(task, q.Key)), 1000))
 		}
 	}
 }

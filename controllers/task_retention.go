@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// deletionsPerSecond and deletionsAtOnce pace the clearing away of what has lapsed while the controller was away: the API
-	// server has others to serve.
+	// deletionsPerSecond and deletionsAtOnce pace the clearing away of what has lapsed while the controller was away, of tasks and of
+	// Jobs each: the API server has others to serve.
 	deletionsPerSecond, deletionsAtOnce = 20, 40
 	// awaitTurn is how soon a deletion that has to wait is tried again.
 	awaitTurn = time.Second
@@ -68,7 +68,7 @@ func (r *TaskReconciler) clearJob(ctx context.Context, task *v1alpha1.McpTask, s
 	if wait := finished.Add(keep).Sub(seen.Now); wait > 0 {
 		return ctrl.Result{RequeueAfter: min(wait, left)}, nil
 	}
-	if !r.deletions.Allow() {
+	if !r.jobDeletions.Allow() {
 		return ctrl.Result{RequeueAfter: awaitTurn}, nil
 	}
 	err := r.Delete(ctx, job, client.PropagationPolicy("Background"), client.Preconditions{UID: &job.UID})

@@ -44,10 +44,17 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 	nothing := &decide.Input{Task: &task, Now: r.Now()}
 	if task.Spec.Cancel != nil {
 		return r.refuse(ctx, &task, nothing, &decide.Verdict{
-			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: "cancelled before its Job was made"})
+			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: decide.CancelWords(&task) + " (before its Job was made)"})
 	}
 	if verdict := decide.Expired(nothing); verdict != nil {
 		return r.refuse(ctx, &task, nothing, verdict)
+	}
+	ran, err := r.ranBefore(ctx, &task)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if ran {
+		return r.refuse(ctx, &task, nothing, decide.JobDeleted(&task))
 	}
 	tool, verdict, err := r.readyTool(ctx, &task)
 	switch {
@@ -107,10 +114,11 @@ func (r *TaskReconciler) readyTool(ctx context.Context, task *v1alpha1.McpTask) 
 	}
 	ready := meta.FindStatusCondition(tool.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.ObservedGeneration != tool.Generation || ready.Status == metav1.ConditionUnknown {
-		return nil, &decide.Verdict{
-			State: v1alpha1.TaskWorking, Reason: v1alpha1.ReasonQueued, Recheck: awaitTool,
-			Message: fmt.Sprintf("the McpTool %s has not been checked yet", tool.Name),
-		}, nil
+		words := fmt.Sprintf("the McpTool %s has not been checked yet", tool.Name)
+		if ready != nil && ready.ObservedGeneration == tool.Generation {
+			words = fmt.Sprintf("the McpTool %s could not be checked yet (%s): %s", tool.Name, ready.Reason, ready.Message)
+		}
+		return nil, &decide.Verdict{State: v1alpha1.TaskWorking, Reason: v1alpha1.ReasonQueued, Recheck: awaitTool, Message: words}, nil
 	}
 	if ready.Status != metav1.ConditionTrue {
 		return nil, decide.Failed(decide.CodeInternalError, v1alpha1.ReasonToolNotReady, fmt.Sprintf("the McpTool %s is not ready (%s): %s", tool.Name, ready.Reason, ready.Message)), nil

@@ -53,7 +53,7 @@ const (
 	ReasonStartFailed = "StartFailed"
 	// ReasonDeadlineExceeded (failed): the Job's or the Pod's activeDeadlineSeconds passed.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonOOMKilled (failed): the work was killed because it exceeded its memory limit.
+	// ReasonOOMKilled (completed): the work was killed because it exceeded its memory limit; the result has isError.
 	ReasonOOMKilled = "OOMKilled"
 	// ReasonEvicted (failed): the cluster took the Pod's place: eviction, preemption, drain.
 	ReasonEvicted = "Evicted"

@@ -24,7 +24,7 @@ func Expired(in *Input) *Verdict {
 		return nil
 	}
 	if in.Task.Spec.Cancel != nil {
-		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task), Stop: true}
+		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task), Stop: true}
 	}
 	was := in.Task.Status.Reason
 	if was == "" {

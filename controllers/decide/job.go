@@ -34,7 +34,7 @@ func jobEnded(in *Input) *Verdict {
 	end := workEnd(in.Job, pod)
 	if in.Task.Spec.Cancel != nil && !finishedFirst(in.Task.Spec.Cancel, pod, end) {
 		v := &Verdict{
-			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task),
+			State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task),
 			Output: outputOf(in.Job, pod, end),
 		}
 		if report := in.Report(pod); v.Output != nil && report != nil {

@@ -36,7 +36,7 @@ func jobDeleted(in *Input) *Verdict {
 	}
 	output := outputOf(in.Job, pod, end)
 	if in.Task.Spec.Cancel != nil {
-		v := &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task), Output: output}
+		v := &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task), Output: output}
 		if report := in.Report(pod); output != nil && report != nil {
 			output.Reported = report.Result
 		}
@@ -48,11 +48,17 @@ func jobDeleted(in *Input) *Verdict {
 	if in.NamespaceEnding {
 		return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the namespace %s is being deleted, and the Job %s was deleted with it", in.Task.Namespace, in.Task.Name))
 	}
-	said := fmt.Sprintf("the Job %s was deleted while the task was working; the work is not run again", in.Task.Name)
+	v := JobDeleted(in.Task)
 	if end == nil && in.Task.Status.Reason != v1alpha1.ReasonFinishing {
-		said += lastSeen(in)
+		v.Message += lastSeen(in)
+		v.Error.Message = v.Message
 	}
-	return failed(v1alpha1.ReasonJobDeleted, said)
+	return v
+}
+
+// JobDeleted is the verdict on a task whose Job somebody has deleted.
+func JobDeleted(task *v1alpha1.McpTask) *Verdict {
+	return failed(v1alpha1.ReasonJobDeleted, fmt.Sprintf("the Job %s was deleted while the task was working; the work is not run again", task.Name))
 }
 
 // graceLeft is how long the work that runs on in Pods of a deleted Job is waited for. A deletion timestamp is when the grace period ends.

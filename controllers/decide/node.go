@@ -90,7 +90,7 @@ func nodeLost(in *Input) *Verdict {
 	}
 	words += fmt.Sprintf("; what became of the work in the Pod %s is not known", pod.Name)
 	if in.Task.Spec.Cancel != nil {
-		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task) + "; " + words, Stop: true}
+		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task) + "; " + words, Stop: true}
 	}
 	if !announced(in.Job) && attemptsLeft(in) && !over {
 		return working(v1alpha1.ReasonRetrying, words+"; the Job may try again when the node is back or removed")

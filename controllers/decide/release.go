@@ -138,8 +138,14 @@ func comingBack(in *Input) *Verdict {
 	return v
 }
 
-func releasedWords(questions []string) string {
-	return "no Pod is kept until an answer comes: " + strings.Join(questions, "; ")
+// noPodKept begins the message of a task whose Pod was given back.
+const noPodKept = "no Pod is kept until an answer comes: "
+
+func releasedWords(questions []string) string { return noPodKept + strings.Join(questions, "; ") }
+
+// SaysReleased says whether that is what the task says.
+func SaysReleased(status *v1alpha1.McpTaskStatus) bool {
+	return status.State == v1alpha1.TaskInputRequired && strings.HasPrefix(status.Message, noPodKept)
 }
 
 // release adds to the verdict on work that asks that its Pod is to be given back, once there is nothing left for it but to wait.

@@ -109,7 +109,7 @@ func cancelled(in *Input) *Verdict {
 	}
 	started := StartedAt(in.Job, in.Pods) != nil && !Released(in.Job)
 	if in.Immediate || !started {
-		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: cancelWords(in.Task), Stop: true}
+		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task), Stop: true}
 	}
 	v := working(v1alpha1.ReasonCancelling, "the tool was asked to end and has its grace period to do so")
 	v.Stop = true
@@ -125,7 +125,7 @@ func cancelled(in *Input) *Verdict {
 			return v
 		}
 	}
-	v.State, v.Reason, v.Message = v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, cancelWords(in.Task)
+	v.State, v.Reason, v.Message = v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, CancelWords(in.Task)
 	if v.Output = outputOf(in.Job, pod, end); v.Output != nil {
 		if report := in.Report(pod); report != nil {
 			v.Output.Reported = report.Result
@@ -134,7 +134,8 @@ func cancelled(in *Input) *Verdict {
 	return v
 }
 
-func cancelWords(task *v1alpha1.McpTask) string {
+// CancelWords say who cancelled the task, and why.
+func CancelWords(task *v1alpha1.McpTask) string {
 	words := "cancelled"
 	if c := task.Spec.Cancel; c != nil {
 		if c.By != "" {

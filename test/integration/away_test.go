@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,5 +118,44 @@ func TestATaskThatIsBeingDeletedGetsNoJob(t *testing.T) {
 	awaitNamespaceGone(t, namespace)
 	if failed := reconcileErrors(t) - before; failed > 0 || len(o.written()) > 0 {
 		t.Errorf("%v errors, writes %v", failed, o.written())
+	}
+}
+
+// A controller makes the Job and ends before it can write that down; somebody deletes the Job; another controller comes.
+func TestAJobThatNobodyWroteDownIsNotMadeAgain(t *testing.T) {
+	ns := newNamespace(t)
+	seen := record(t, ns)
+	tool := readyTool(t, ns, nil)
+	first := startOperator(t, ns, faults{killAt: 1, applied: true})
+	task := callOf(tool, `{}`)
+	create(t, task)
+	<-first.killed
+	first.stop()
+	awaitPod(t, task)
+	eventually(t, "an Event tells of the Pod", func() error {
+		var list eventsv1.EventList
+		if err := k8s.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.Regarding.Name == task.Name && event.Reason == "SuccessfulCreate" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d Events", len(list.Items))
+	})
+	if err := read(t, task); err != nil || task.Status.JobRef != nil {
+		t.Fatalf("the task names its Job: %v, %v", task.Status.JobRef, err)
+	}
+	if err := k8s.Delete(t.Context(), jobOf(task), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, "the Job", jobOf(task))
+	startOperator(t, ns, faults{})
+	awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonJobDeleted)
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if len(seen.jobs) != 1 {
+		t.Errorf("%d Jobs", len(seen.jobs))
 	}
 }
