@@ -22,12 +22,12 @@ func (r *ToolReconciler) dryRun(ctx context.Context, tool *v1alpha1.McpTool) (*j
 	if err != nil {
 		return &jobs.Fault{Reason: v1alpha1.ReasonInvalidArguments, Err: err}, nil
 	}
-	if fault, err := judge(r.Create(ctx, job.DeepCopy(), client.DryRunAll), "spec.jobTemplate"); fault != nil || err != nil {
+	if fault, err := judge(r.Create(ctx, job.DeepCopy(), client.DryRunAll), ofTemplate); fault != nil || err != nil {
 		return fault, err
 	}
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
 	pod.Name, pod.Namespace = job.Name, job.Namespace
-	return judge(r.Create(ctx, pod, client.DryRunAll), "spec.jobTemplate.spec.template")
+	return judge(r.Create(ctx, pod, client.DryRunAll), ofTemplate+".spec.template")
 }
 
 // judge tells what the API server's answer says of the object: a refusal is a fault, and passing trouble an error to try

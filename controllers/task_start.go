@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,6 +31,9 @@ const awaitTool = time.Second
 // awaitJob is how soon the API server is asked again to take a Job that it did not take for a passing reason: a full quota, a
 // webhook that does not answer.
 const awaitJob = 5 * time.Second
+
+// ofTemplate is where in a tool the fields of its Job stand.
+const ofTemplate = "spec.jobTemplate"
 
 // start makes the Job of a task that has none, once: the task is read live first, so that an old cache
 // cannot make a Job for a task that has already had one.
@@ -140,11 +144,11 @@ func (r *TaskReconciler) createJob(ctx context.Context, task *v1alpha1.McpTask, 
 		}
 		return existing, nil, nil
 	case refused(err):
-		return nil, decide.Failed(decide.CodeInternalError, v1alpha1.ReasonJobRefused, "the API server refused the Job: "+refusalWords(err, "Job")), nil
+		return nil, decide.Failed(decide.CodeInternalError, v1alpha1.ReasonJobRefused, fmt.Sprintf("the API server refused the Job of the McpTool %s: %s", task.Spec.ToolName, refusalWords(err, ofTemplate))), nil
 	}
 	return nil, &decide.Verdict{
 		State: v1alpha1.TaskWorking, Reason: v1alpha1.ReasonQueued, Recheck: awaitJob,
-		Message: "the API server does not take the Job yet: " + refusalWords(err, "Job"),
+		Message: "the API server does not take the Job yet: " + strings.TrimPrefix(refusalWords(err, ofTemplate), ofTemplate+": "),
 	}, nil
 }
 

@@ -96,7 +96,7 @@ func TestWordsOfWhatKubernetesShows(t *testing.T) {
 	}{
 		{"suspended", 0, nil, "working", "Queued", "the Job is suspended: it starts when its spec.suspend is set to false"},
 		{"suspended", later, nil, "working", "Queued", "the Job is suspended: it starts when its spec.suspend is set to false"},
-		{"queued-by-kueue", later, nil, "working", "Queued", "the Job waits in the queue gpu of Kueue"},
+		{"queued-by-kueue", later, nil, "working", "Queued", "the Job task waits in the queue gpu of Kueue; its Workload says what for"},
 
 		{"no-cpu", 0, nil, "working", "Scheduling", "the Pod task-1 fits no node: 0/2 nodes are available: 2 Insufficient cpu. …"},
 		{"no-cpu", later, nil, "failed", "Unschedulable", "the work could not start within 5m: the Pod task-1 fits no node: 0/2 nodes are available: 2 Insufficient cpu. …"},
@@ -164,7 +164,7 @@ func TestWordsOfWhatKubernetesShows(t *testing.T) {
 
 		{"mesh-runs-on", 0, nil, "working", "Finishing", "the tool has ended; the container mesh beside it still runs; the Pod is asked to end at 2026-…"},
 		{"mesh-runs-on", time.Minute, nil, "completed", "Succeeded", "the tool has returned its result; the container mesh beside it still runs; the Pod is asked to end"},
-		{"mesh-runs-on", time.Minute, cancel, "working", "Cancelling", "the tool was asked to end and has its grace period to do so"},
+		{"mesh-runs-on", time.Minute, cancel, "working", "Cancelling", "the tool was asked to end and has its grace period (terminationGracePeriodSeconds) to do so"},
 		{"mesh-runs-on-after-failure", time.Minute, nil, "completed", "ToolError", "the tool ended with exit code 3; the container mesh beside it still runs; the Pod is asked to end"},
 		{"mesh-runs-on-after-failure", time.Minute, mayRetry, "working", "Retrying", "an attempt ended with exit code 3; the container mesh beside it still runs; the Pod is asked to end, then the Job may try again"},
 	} {

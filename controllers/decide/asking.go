@@ -18,7 +18,7 @@ func asking(in *Input) *Verdict {
 	if len(words) == 0 {
 		return nil
 	}
-	v := awaiting(strings.Join(words, "; "))
+	v := awaiting("the work asks: " + strings.Join(words, "; "))
 	in.release(v, words)
 	return v
 }
@@ -81,7 +81,7 @@ func Message(question *v1alpha1.InputRequest) string {
 		Message string `json:"message"`
 	}
 	if err := json.Unmarshal(question.Params.Raw, &params); err != nil || params.Message == "" {
-		return "the tool asks " + question.Key
+		return "question " + question.Key + ", which has no message"
 	}
 	return OneLine(params.Message)
 }

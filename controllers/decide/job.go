@@ -149,7 +149,7 @@ func suspended(in *Input) *Verdict {
 		return nil
 	}
 	if queue := in.Job.Labels[LabelQueue]; queue != "" {
-		return working(v1alpha1.ReasonQueued, fmt.Sprintf("the Job waits in the queue %s of Kueue", queue))
+		return working(v1alpha1.ReasonQueued, fmt.Sprintf("the Job %s waits in the queue %s of Kueue; its Workload says what for", in.Job.Name, queue))
 	}
 	return working(v1alpha1.ReasonQueued, "the Job is suspended: it starts when its spec.suspend is set to false")
 }

@@ -27,7 +27,7 @@ func jobDeleted(in *Input) *Verdict {
 		return nil // it ended by itself
 	}
 	if left := graceLeft(in); left > 0 {
-		v := working(v1alpha1.ReasonFinishing, fmt.Sprintf("the Job %s was deleted; its Pod has its grace period to end", in.Task.Name))
+		v := working(v1alpha1.ReasonFinishing, fmt.Sprintf("the Job %s was deleted; its Pod %s has its grace period to end", in.Task.Name, pod.Name))
 		if in.Task.Spec.Cancel != nil {
 			v.Reason = v1alpha1.ReasonCancelling
 		}

@@ -119,7 +119,7 @@ func TestQuestions(t *testing.T) {
 			report("a", asks("k-1", "Approve 0?"))), "input_required", "AwaitingInput", "Approve 0?"},
 		"of an index that is done": {given(job(indexed), pod(corev1.PodSucceeded, terminated(0, "Completed", -time.Second), uid("a"), index("0")), pod(corev1.PodRunning, runningState, uid("b"), index("1")),
 			report("a", asks("k-1", "Approve 0?"))), "working", "Running", ""},
-		"without words":         {given(runs, report("a", func(r *v1alpha1.RuntimeReport) { r.InputRequests = []v1alpha1.InputRequest{{Key: "k-1"}} })), "input_required", "AwaitingInput", "the tool asks k-1"},
+		"without words":         {given(runs, report("a", func(r *v1alpha1.RuntimeReport) { r.InputRequests = []v1alpha1.InputRequest{{Key: "k-1"}} })), "input_required", "AwaitingInput", "question k-1"},
 		"cancelled":             {given(runs, report("a", asks("k-1", "Approve?")), cancelAt(0)), "working", "Cancelling", ""},
 		"cancelled, then ended": {given(pod(corev1.PodFailed, terminated(143, "Error", -time.Second), uid("a"), podReason("DeadlineExceeded", ""), stoppedPod), report("a", asks("k-1", "Approve?")), cancelAt(-9*time.Second), jobCondition(batchv1.JobFailed, "BackoffLimitExceeded")), "cancelled", "Cancelled", ""},
 	} {

@@ -111,7 +111,7 @@ func cancelled(in *Input) *Verdict {
 	if in.Immediate || !started {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task), Stop: true}
 	}
-	v := working(v1alpha1.ReasonCancelling, "the tool was asked to end and has its grace period to do so")
+	v := working(v1alpha1.ReasonCancelling, "the tool was asked to end and has its grace period (terminationGracePeriodSeconds) to do so")
 	v.Stop = true
 	pod := lastStopped(in.Pods)
 	if pod == nil {

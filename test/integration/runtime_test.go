@@ -82,7 +82,7 @@ func TestWorkAsksAndGoesOn(t *testing.T) {
 		{"key":"k-1","method":"elicitation/create","params":{"mode":"form","message":"Approve 12 EUR?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean","default":null}}}}},
 		{"key":"k-2","method":"elicitation/create","params":{"mode":"form","message":"Sure?"}}]`)
 	awaitState(t, task, v1alpha1.TaskInputRequired, v1alpha1.ReasonAwaitingInput)
-	if task.Status.Message != "Approve 12 EUR?; Sure?" || task.Status.StateName != "checking" || task.Status.Progress == nil || task.Status.Progress.Total != "3" {
+	if task.Status.Message != "the work asks: Approve 12 EUR?; Sure?" || task.Status.StateName != "checking" || task.Status.Progress == nil || task.Status.Progress.Total != "3" {
 		t.Errorf("message %q, stateName %q, progress %+v", task.Status.Message, task.Status.StateName, task.Status.Progress)
 	}
 	if q := task.Status.InputRequests; len(q) != 2 || q[0].Key != "k-1" || q[0].Answered || q[0].RequestedAt == nil || !strings.Contains(string(q[0].Params.Raw), `"default":null`) {
