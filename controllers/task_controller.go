@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -65,8 +66,8 @@ type TaskReconciler struct {
 	past       past
 	glances    glances
 	eventReads *rate.Limiter
-	// large is room for outputs that take much memory.
-	large *semaphore.Weighted
+	// logs is room for reading logs, large for outputs that take much memory.
+	logs, large *semaphore.Weighted
 }
 
 // Reconcile brings one task one step further. That somebody else has written meanwhile is routine: it is looked at again.
@@ -74,6 +75,9 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	result, err := r.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
 		ctrl.LoggerFrom(ctx).V(1).Info("decided from an old version; deciding again", "conflict", err.Error())
+		return ctrl.Result{RequeueAfter: awaitCache}, nil
+	}
+	if errors.Is(err, errLogsBusy) {
 		return ctrl.Result{RequeueAfter: awaitCache}, nil
 	}
 	if err != nil {
@@ -184,7 +188,7 @@ const taskIndex = "task"
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.deletions, r.jobDeletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce), rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
 	r.eventReads = rate.NewLimiter(eventReadsPerSecond, eventReadsAtOnce)
-	r.large = semaphore.NewWeighted(largeOutputs)
+	r.logs, r.large = semaphore.NewWeighted(logsAtOnce), semaphore.NewWeighted(largeOutputs)
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
 		return err

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -18,11 +20,17 @@ import (
 )
 
 const (
-	// awaitLog is how long after the end of the work its log may be out of reach before the task ends without it.
-	awaitLog = time.Minute
+	// awaitLog is how long after the end of the work its log may be out of reach before the task ends without it: as long as Kubernetes
+	// waits for a node before it gives up the Pods on it.
+	awaitLog = 5 * time.Minute
 	// logTimeout is how long a log that is being read may bring nothing: a node that answers no more must not hold up other tasks.
 	logTimeout = 30 * time.Second
 )
+
+// logsAtOnce is how many logs are read at one time: a node that does not answer holds up that many tasks, and not all.
+const logsAtOnce = 8
+
+var errLogsBusy = errors.New("as many logs are being read as may be")
 
 const (
 	// lineRoom is how much more of a log is read than is kept of it: a last line that is a little too long is seen to be one.
@@ -64,7 +72,10 @@ func (r *TaskReconciler) output(ctx context.Context, task *v1alpha1.McpTask, see
 		message = t.Message
 	}
 	var result *v1alpha1.TaskResult
-	err = r.readLog(ctx, out.Pod, out.Pod.Status.ContainerStatuses, out.Container, limit+lineRoom, seen.Now, func(log results.Log) (err error) {
+	err = r.readLog(ctx, out.Pod, out.Pod.Status.ContainerStatuses, out.Container, limit+lineRoom, seen.Now, func(log results.Log, lost string) (err error) {
+		if message == "" {
+			message = lost
+		}
 		result, err = r.store(ctx, task, results.Build(source, out, log, message, limit))
 		return err
 	})
@@ -106,7 +117,7 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 	}
 	limit := int(policy.MaxBytes)
 	var left *v1alpha1.RuntimeReport
-	err = r.readLog(ctx, pod, pod.Status.InitContainerStatuses, jobs.SidecarName, limit+sidecarRoom, seen.Now, func(log results.Log) (err error) {
+	err = r.readLog(ctx, pod, pod.Status.InitContainerStatuses, jobs.SidecarName, limit+sidecarRoom, seen.Now, func(log results.Log, _ string) (err error) {
 		if left, err = results.Undelivered(log, pod.UID, limit); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "the task ends without it")
 		}
@@ -116,11 +127,14 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 }
 
 // readLog gives the log of a container that has ended to use, which holds up others with large logs for as long as it runs. The
-// error says to try again; a log that stays out of reach is empty.
-func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time, use func(results.Log) error) error {
-	if log, ok := r.LastWords.Log(pod.UID, container); ok && !results.InsteadOfLog(log.Tail, pod, container) {
-		return use(log)
+// error says to try again; of a log that stays out of reach what was heard of it is given, or nothing with lost saying why.
+func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time, use func(log results.Log, lost string) error) error {
+	if !r.logs.TryAcquire(1) {
+		return errLogsBusy
 	}
+	defer r.logs.Release(1)
+	heard, listened := r.LastWords.Log(pod.UID, container)
+	listened = listened && !results.InsteadOfLog(heard.Tail, pod, container)
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(logTimeout, func() { cancel(fmt.Errorf("nothing came for %s", logTimeout)) })
@@ -146,11 +160,56 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 	}
 	log, err := results.ReadLog(reading, r.Kubernetes, pod, container, keep, take)
 	timer.Stop()
-	if err == nil {
-		return use(log)
+	if err == nil && !(listened && heard.Size > log.Size) {
+		return use(log, "")
 	}
-	// A Pod that is gone or never had a node has no log; a node that was away comes back. What ended while nobody looked is
-	// waited for as long as what ended just now.
+	if err != nil {
+		there, lookErr := r.mayComeBack(ctx, pod, err)
+		if lookErr != nil {
+			return lookErr
+		}
+		if there && now.Sub(r.lookedAtSince(statuses, container, now)) < awaitLog {
+			return err
+		}
+		ctrl.LoggerFrom(ctx).Error(err, "the task ends without its log, or with what was heard of it", "container", container, "heard", listened)
+		if !listened {
+			lost := "The Pod is gone, and its output with it."
+			if there {
+				lost = "The output is lost: its node has not given it for " + awaitLog.String() + "."
+			}
+			return use(results.Log{}, lost)
+		}
+	}
+	return use(heard, "")
+}
+
+// mayComeBack says whether a log that cannot be read may be read later. A Pod that is gone, never had a node, or whose node is gone has no
+// log; a node that was away comes back. A kubelet that has just started says that it knows no such Pod, in the API server's own words
+// (k8s.io/kubernetes/pkg/kubelet/server, getContainerLogs): so the Pod is looked for.
+func (r *TaskReconciler) mayComeBack(ctx context.Context, pod *corev1.Pod, err error) (bool, error) {
+	if pod.Spec.NodeName == "" {
+		return false, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "nodes" {
+		return false, nil
+	}
+	there := &corev1.Pod{}
+	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), there); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking for the Pod %s/%s, whose log cannot be read: %w", pod.Namespace, pod.Name, err)
+	}
+	return there.UID == pod.UID, nil
+}
+
+// lookedAtSince is since when the log of a container could be read: what ended while nobody looked is waited for as long as what ended
+// just now.
+func (r *TaskReconciler) lookedAtSince(statuses []corev1.ContainerStatus, container string, now time.Time) time.Time {
 	since := now
 	if t := ended(statuses, container); t != nil {
 		since = t.FinishedAt.Time
@@ -158,11 +217,7 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 	if since.Before(r.began) {
 		since = r.began
 	}
-	if pod.Spec.NodeName != "" && !apierrors.IsNotFound(err) && now.Sub(since) < awaitLog {
-		return err
-	}
-	ctrl.LoggerFrom(ctx).Error(err, "the task ends without its log", "container", container)
-	return use(results.Log{})
+	return since
 }
 
 // ended is how a container ended, nil where it has not.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -46,7 +47,7 @@ func withLogs(t *testing.T, source v1alpha1.ResultSource, logs map[string]string
 		t.Fatal(err)
 	}
 	tool := &v1alpha1.McpTool{ObjectMeta: metav1.ObjectMeta{Name: "tool", Namespace: "ns"}, Spec: v1alpha1.McpToolSpec{Result: v1alpha1.ToolResult{Source: source}}}
-	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, large: semaphore.NewWeighted(largeOutputs), LastWords: lastwords.New(openLog(clientset)), Now: func() time.Time { return noon }}
+	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, logs: semaphore.NewWeighted(logsAtOnce), large: semaphore.NewWeighted(largeOutputs), LastWords: lastwords.New(openLog(clientset)), Now: func() time.Time { return noon }}
 }
 
 // afterwards is a task whose Job has ended well, and its Pod with the sidecar.
@@ -159,6 +160,59 @@ func TestTheLogOfASidecarIsWaitedForAndNotForEver(t *testing.T) {
 	seen.Now = noon
 	if report, err := r.undelivered(t.Context(), seen); report != nil || err != nil {
 		t.Errorf("of a sidecar that has not ended: %+v, %v", report, err)
+	}
+}
+
+// A kubelet that has just started answers 404 for a Pod that it has yet to hear of; the API server passes that on as its own.
+func TestANodeThatHasJustStartedIsAskedAgain(t *testing.T) {
+	know := false
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !know {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the server could not find the requested resource ( pods t-x)","reason":"NotFound","details":{"name":"t-x","kind":"pods"},"code":404}`)
+			return
+		}
+		fmt.Fprint(w, "from the log\n")
+	}))
+	t.Cleanup(node.Close)
+	r := withLogs(t, v1alpha1.ResultSourceAuto, nil)
+	var err error
+	if r.Kubernetes, err = kubernetes.NewForConfig(&rest.Config{Host: node.URL}); err != nil {
+		t.Fatal(err)
+	}
+	seen := afterwards()
+	seen.Pods[0].Spec.InitContainers = nil
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	read := func(live ...client.Object) (string, error) {
+		r.Live = fake.NewClientBuilder().WithScheme(scheme).WithObjects(live...).Build()
+		verdict := decide.Decide(seen)
+		result, err := r.output(t.Context(), seen.Task, seen, &verdict)
+		if err != nil {
+			return "", err
+		}
+		return string(result.Inline.Raw), nil
+	}
+	if raw, err := read(seen.Pods[0].DeepCopy()); err == nil {
+		t.Errorf("the Pod is there, and the task ends with %s", raw)
+	}
+	other := seen.Pods[0].DeepCopy()
+	other.UID = "b"
+	for what, live := range map[string][]client.Object{"gone": nil, "another of its name": {other}} {
+		if raw, err := read(live...); err != nil || !strings.Contains(raw, "The Pod is gone, and its output with it.") {
+			t.Errorf("%s: %s, %v", what, raw, err)
+		}
+	}
+	seen.Now = noon.Add(2 * awaitLog)
+	if raw, err := read(seen.Pods[0].DeepCopy()); err != nil || !strings.Contains(raw, "its node has not given it for 5m0s") {
+		t.Errorf("for ever: %s, %v", raw, err)
+	}
+	know, seen.Now = true, noon
+	if raw, err := read(seen.Pods[0].DeepCopy()); err != nil || !strings.Contains(raw, "from the log") {
+		t.Errorf("%s, %v", raw, err)
 	}
 }
 
