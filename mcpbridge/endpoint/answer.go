@@ -86,11 +86,15 @@ func (e *Endpoint) unshown(x *exchange, err error) *wire.Error {
 	if errors.Is(err, tasks.ErrUnknown) {
 		return wire.UnknownTask()
 	}
-	failure := e.internal(x, err)
 	var damaged *resultsecret.Damaged
-	if errors.As(err, &damaged) {
-		failure.Message = "The task has ended and its result is lost: what was stored of it was deleted or changed since. " +
-			"Whether the work may be done once more is for you to say, with a new call. " + failure.Message
+	if !errors.As(err, &damaged) {
+		failure := e.unavailable(x, err)
+		failure.Code = wire.CodeUnavailable // a stream has no other status
+		failure.Message = "The cluster does not answer now, try again. " + failure.Message
+		return failure
 	}
+	failure := e.internal(x, err)
+	failure.Message = "The task has ended and its result is lost: what was stored of it was deleted or changed since. " +
+		"Whether the work may be done once more is for you to say, with a new call. " + failure.Message
 	return failure
 }

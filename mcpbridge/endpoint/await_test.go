@@ -114,7 +114,7 @@ func TestHowAWaitEnds(t *testing.T) {
 		"the server ends": func(_ *testing.T, f *fixture, task *v1alpha1.McpTask) func(*testing.T, *mcptest.Response) {
 			f.Drain()
 			return func(t *testing.T, r *mcptest.Response) {
-				failsWith(t, r, wire.CodeServerLeaves, 200, "kubectl get mcptask "+task.Name+" -n team")
+				failsWith(t, r, wire.CodeUnavailable, 200, "kubectl get mcptask "+task.Name+" -n team")
 				if string(r.Error.Data) != `{"taskId":"`+task.Name+`"}` || f.cluster.only(t).Spec.Cancel != nil {
 					t.Errorf("the task is not named, or is cancelled: %s", r.Raw)
 				}

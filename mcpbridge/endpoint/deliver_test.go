@@ -2,12 +2,14 @@ package endpoint
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/mcptask/mcptask/api/resultsecret"
 	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/mcptest"
+	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
 
 // endLarge ends a task with a result that stands in two Secrets.
@@ -52,4 +54,22 @@ func TestLargeResultsWaitForThoseOfTheSameCaller(t *testing.T) {
 		t.Errorf("got %.200s", r.Raw)
 	}
 	eventually(t, "nothing is on its way any more", func() bool { return f.deliveries.Users(alice) == 0 })
+}
+
+// A result that cannot be read now is no failure of its task, neither for who asks for it nor for who waits.
+func TestAResultThatCannotBeReadNowIsNoFailureOfTheTask(t *testing.T) {
+	s := &mcptest.Secrets{}
+	f := newFixture(t, func(c *Config) { c.Secrets = s })
+	f.offer("tool", nil)
+	session := f.legacySession(t, nil)
+	id := asTask(t, session, "tool")
+	waiting := session.Open(t, "tasks/result", map[string]any{"taskId": id})
+	s.Err = errors.New("connection refused")
+	f.endLarge(t, s, id)
+	if answer := waiting.Next(patience); answer.Error == nil || answer.Error.Code != wire.CodeUnavailable {
+		t.Errorf("who waits gets %+v", answer)
+	}
+	waiting.End(patience)
+	failsWith(t, session.Call(t, "tasks/result", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "try again")
+	failsWith(t, f.alice.Call(t, "tasks/get", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "try again")
 }

@@ -153,7 +153,7 @@ func TestHowALegacyWaitEnds(t *testing.T) {
 		"failed":     {status: v1alpha1.McpTaskStatus{State: v1alpha1.TaskFailed, Error: &v1alpha1.TaskError{Code: -32600, Message: "node lost"}}, wait: long, code: -32600, words: "node lost"},
 		"cancelled":  {status: v1alpha1.McpTaskStatus{State: v1alpha1.TaskCancelled}, wait: long, words: "was cancelled"},
 		"time up":    {wait: time.Millisecond, words: "has not ended within 1ms"},
-		"restarting": {drain: true, wait: long, code: wire.CodeServerLeaves, words: "restarting"},
+		"restarting": {drain: true, wait: long, code: wire.CodeUnavailable, words: "restarting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)

@@ -80,7 +80,7 @@ func TestHowTasksResultEnds(t *testing.T) {
 			f.cluster.mu.Unlock()
 			f.Store.Forget(key)
 		}, wire.CodeInternalError, "was deleted"},
-		"restarting": {func(f *fixture, _ *mcptest.Session, _ string) { f.Drain() }, wire.CodeServerLeaves, "restarting"},
+		"restarting": {func(f *fixture, _ *mcptest.Session, _ string) { f.Drain() }, wire.CodeUnavailable, "restarting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)

@@ -39,7 +39,7 @@ func (e *Endpoint) serveLegacyGet(x *exchange) {
 	}
 	shown, err := e.legacyTask(x, x.task)
 	if err != nil {
-		x.fail(e.internal(x, err))
+		x.fail(e.unshown(x, err))
 		return
 	}
 	e.polled(x.taskKey(), shown.PollInterval)

@@ -66,6 +66,10 @@ func (r *Results) of(ctx context.Context, task *v1alpha1.McpTask) ([]byte, error
 	var damaged *resultsecret.Damaged
 	switch {
 	case errors.As(err, &damaged):
+		// The Secrets of a task go with it, and this replica may not have heard of that yet.
+		if _, err := r.stored(ctx, task); err != nil {
+			return nil, err
+		}
 		r.lost.Add(task.UID, damaged, lostFor)
 		return nil, damaged
 	case err != nil:
@@ -76,6 +80,17 @@ func (r *Results) of(ctx context.Context, task *v1alpha1.McpTask) ([]byte, error
 
 // live reads the result that stands in the task itself. It is final: that of an older version is the same.
 func (r *Results) live(ctx context.Context, task *v1alpha1.McpTask) ([]byte, error) {
+	stored, err := r.stored(ctx, task)
+	if err != nil || stored.Status.Result == nil || stored.Status.Result.Inline == nil {
+		return nil, err
+	}
+	raw := stored.Status.Result.Inline.Raw
+	r.store.keep(stored.UID, raw)
+	return raw, nil
+}
+
+// stored is the task as the API server has it; ErrUnknown where it has it no more.
+func (r *Results) stored(ctx context.Context, task *v1alpha1.McpTask) (*v1alpha1.McpTask, error) {
 	key := types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
 	stored, err := r.api.Get(ctx, key)
 	switch {
@@ -83,10 +98,6 @@ func (r *Results) live(ctx context.Context, task *v1alpha1.McpTask) ([]byte, err
 		return nil, ErrUnknown
 	case err != nil:
 		return nil, fmt.Errorf("reading task %s for its result: %w", key, err)
-	case stored.Status.Result == nil || stored.Status.Result.Inline == nil:
-		return nil, nil
 	}
-	raw := stored.Status.Result.Inline.Raw
-	r.store.keep(stored.UID, raw)
-	return raw, nil
+	return stored, nil
 }

@@ -132,8 +132,8 @@ func TestAResultThatIsNotHeldCostsOneRead(t *testing.T) {
 }
 
 func TestResultsInSecretsAreReadWhenAskedFor(t *testing.T) {
-	s, secrets := NewStore(nil), &mcptest.Secrets{}
-	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, NewResults(s, &server{}, secrets, func() {}))
+	s, secrets, a := NewStore(nil), &mcptest.Secrets{}, &server{}
+	payloads := NewPayloads(wire.ServerInfo{Name: "s"}, NewResults(s, a, secrets, func() {}))
 	stored := task("a", "5")
 	raw := []byte(textResult(strings.Repeat("x", 600_000)))
 	hash := resultsecret.Hash(raw)
@@ -163,6 +163,10 @@ func TestResultsInSecretsAreReadWhenAskedFor(t *testing.T) {
 
 	secrets.Clear()
 	payloads.built.remove(version{task: "a", resourceVersion: "5"})
+	if _, err := get(); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the result of a task that has gone, which the watch does not show yet: %v", err)
+	}
+	a.stored = map[string]*v1alpha1.McpTask{"a": stored}
 	secrets.Reads = 0
 	for range 5 {
 		if _, err := get(); !errors.As(err, new(*resultsecret.Damaged)) {

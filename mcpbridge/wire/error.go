@@ -27,9 +27,9 @@ const (
 // codes are outside the range that JSON-RPC reserves).
 const CodeLimitReached = 429
 
-// CodeServerLeaves is another: the server ends and cannot wait any longer. It says nothing about the task, whose own failures
-// have other codes.
-const CodeServerLeaves = 503
+// CodeUnavailable is another: the server cannot answer now, because it ends, or because the cluster does not answer it. It says nothing
+// about the task, whose own failures have other codes: what tasks/result and a call that waits are answered with may be either.
+const CodeUnavailable = 503
 
 // Error is a JSON-RPC error as a client sees it.
 type Error struct {
@@ -86,7 +86,7 @@ func LimitReached(limit string, value int64, retryAfter time.Duration, words str
 // ServerLeaves says that the wait for a task ends because the server does. The task goes on; then says how its result is had.
 func ServerLeaves(task, then string) *Error {
 	data, _ := json.Marshal(map[string]string{"taskId": task}) // strings always marshal
-	return &Error{Code: CodeServerLeaves, Data: data,
+	return &Error{Code: CodeUnavailable, Data: data,
 		Message: "This server is restarting and cannot wait for the result. The task goes on as " + task + "; " + then}
 }
 
