@@ -76,7 +76,13 @@ func onNode(t *testing.T, task *v1alpha1.McpTask, before []types.UID) *corev1.Po
 // missing nodes are removed 40 seconds or more after the first Pod of that node was seen.
 func bind(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	if err := k8s.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "of-" + pod.Name}}); err != nil {
+	bindTo(t, pod, "of-"+pod.Name)
+}
+
+// bindTo puts the Pod on that node, as the scheduler does.
+func bindTo(t *testing.T, pod *corev1.Pod, node string) {
+	t.Helper()
+	if err := k8s.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}); err != nil {
 		t.Fatal(err)
 	}
 }
