@@ -110,6 +110,14 @@ func TestOddOutputIsNeverAFailureOfTheTask(t *testing.T) {
 			continue
 		}
 		got := textIn(t, task.Result)
+		// Of a line that is longer than the tool allows the end is kept; everything else fits, and is whole.
+		if cut := stored(t, cluster, namespace, task.ID).Status.Result.Truncated; cut != (p.kind == "line") {
+			t.Errorf("%v: truncated is %v", p, cut)
+		}
+		// Each piece of it ends with two bytes that are not UTF-8, which become U+FFFD, one or two; its control characters arrive.
+		if p.kind == "binary" && strings.ReplaceAll(got, "\uFFFD\uFFFD", "\uFFFD") != strings.Repeat("\x00\x01\x02\uFFFD", p.bytes/5) {
+			t.Errorf("%v: of %d bytes the agent reads %d, %.100q", p, p.bytes, len(got), got)
+		}
 		if p.kind == "badly" && !strings.Contains(got, "a\uFFFD\uFFFDb") && !strings.Contains(got, "a\uFFFDb") {
 			t.Errorf("%v: the agent reads %.100q", p, got)
 		}
