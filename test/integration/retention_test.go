@@ -4,10 +4,12 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -94,22 +96,98 @@ func TestTheJobGoesOnceItsResultIsStored(t *testing.T) {
 }
 
 func TestWhatLapsedWhileTheControllerWasAwayIsClearedAway(t *testing.T) {
-	ns := newNamespace(t)
-	tool := newTool(ns, "tool")
-	create(t, tool)
-	stale := callOf(tool, `{}`)
-	stale.Spec.TTL = lasting(time.Second)
-	create(t, stale)
+	t.Run("before it had a Job", func(t *testing.T) {
+		t.Parallel()
+		ns := newNamespace(t)
+		tool := newTool(ns, "tool")
+		create(t, tool)
+		stale := callOf(tool, `{}`)
+		stale.Spec.TTL = lasting(time.Second)
+		create(t, stale)
+		awaitLapse(t, stale)
+		runController(t, ns)
+		awaitState(t, stale, v1alpha1.TaskFailed, v1alpha1.ReasonExpired)
+		if err := read(t, jobOf(stale)); !apierrors.IsNotFound(err) {
+			t.Errorf("it was given a Job: %v", err)
+		}
+	})
+	t.Run("its work runs on", func(t *testing.T) {
+		t.Parallel()
+		task, pod, seen := lapsedWithoutController(t, func(*v1alpha1.McpTask, *corev1.Pod) {})
+		if err := read(t, pod); err != nil || pod.Spec.ActiveDeadlineSeconds != nil || pod.Status.Phase != corev1.PodRunning {
+			t.Fatalf("somebody has ended the Pod: %v, %+v", err, pod.Spec.ActiveDeadlineSeconds)
+		}
+		startOperator(t, task.Namespace, faults{})
+		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonExpired)
+		const words = "the task's ttl of 1s passed while it was Running (the tool is running on"
+		if e := task.Status.Error; !strings.HasPrefix(task.Status.Message, words) || e == nil || e.Code != -32603 || e.Message != task.Status.Message {
+			t.Errorf("%s, error %+v", task.Status.Message, e)
+		}
+		awaitDeadline(t, pod, 1)
+		play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
+		staysAsItEnded(t, task, seen)
+	})
+	t.Run("its work has ended meanwhile", func(t *testing.T) {
+		t.Parallel()
+		task, _, seen := lapsedWithoutController(t, func(task *v1alpha1.McpTask, pod *corev1.Pod) {
+			play(t, pod, ended(0, "done"))
+			eventually(t, "the Job is complete", func() error {
+				job := jobOf(task)
+				if err := read(t, job); err != nil || job.Status.CompletionTime == nil {
+					return fmt.Errorf("%+v, %v", job.Status, err)
+				}
+				return nil
+			})
+		})
+		startOperator(t, task.Namespace, faults{})
+		awaitState(t, task, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded)
+		if task.Status.Result == nil || !strings.Contains(string(task.Status.Result.Inline.Raw), "done") {
+			t.Errorf("the result is %+v", task.Status.Result)
+		}
+		staysAsItEnded(t, task, seen)
+	})
+}
+
+func awaitLapse(t *testing.T, task *v1alpha1.McpTask) {
+	t.Helper()
 	eventually(t, "its ttl passes", func() error {
-		if left := time.Until(stale.CreationTimestamp.Add(2 * time.Second)); left > 0 {
+		if left := time.Until(task.CreationTimestamp.Add(2 * time.Second)); left > 0 {
 			return fmt.Errorf("%s are left", left)
 		}
 		return nil
 	})
-	runController(t, ns)
-	awaitState(t, stale, v1alpha1.TaskFailed, v1alpha1.ReasonExpired)
-	if err := read(t, jobOf(stale)); !apierrors.IsNotFound(err) {
-		t.Errorf("it was given a Job: %v", err)
+}
+
+// lapsedWithoutController is a task that ran when the controller went, and whose ttl passed then; meanwhile is what becomes of its work
+// before that. Its Job goes as soon as it may.
+func lapsedWithoutController(t *testing.T, meanwhile func(*v1alpha1.McpTask, *corev1.Pod)) (*v1alpha1.McpTask, *corev1.Pod, *history) {
+	t.Helper()
+	ns := newNamespace(t)
+	seen := record(t, ns)
+	o := startOperator(t, ns, faults{})
+	task := callOf(readyTool(t, ns, nil), `{}`)
+	create(t, task)
+	pod := awaitRunning(t, task)
+	o.stop()
+	meanwhile(task, pod)
+	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(`{"spec":{"ttl":"1s"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	awaitLapse(t, task)
+	if err := read(t, task); err != nil || task.Status.Reason != v1alpha1.ReasonRunning {
+		t.Fatalf("%v, without a controller it is %s/%s", err, task.Status.State, task.Status.Reason)
+	}
+	return task, pod, seen
+}
+
+// staysAsItEnded waits until the Job of an ended task is gone, and makes sure that the task was not written after its end.
+func staysAsItEnded(t *testing.T, task *v1alpha1.McpTask, seen *history) {
+	t.Helper()
+	awaitGone(t, "the Job", jobOf(task))
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if moved := seen.moved(); len(moved) > 0 {
+		t.Error(moved)
 	}
 }
 
