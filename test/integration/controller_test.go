@@ -414,9 +414,6 @@ func TestTaskThatCannotHaveAJob(t *testing.T) {
 	create(t, good)
 	awaitReady(t, bad)
 	awaitReady(t, good)
-	foreign := callOf(good, `{}`)
-	create(t, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: foreign.Name, Namespace: ns}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
-		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, SchedulerName: "nobody.mcptask.dev", Containers: []corev1.Container{{Name: "c", Image: "example.test/image"}}}}}})
 	cancelled := callOf(good, `{}`)
 	cancelled.Spec.Cancel = &v1alpha1.CancelRequest{Requested: true}
 	for _, tc := range []struct {
@@ -428,12 +425,52 @@ func TestTaskThatCannotHaveAJob(t *testing.T) {
 		{callOf(bad, `{}`), v1alpha1.TaskFailed, v1alpha1.ReasonToolNotReady},
 		{callOf(good, `{"n":"three"}`), v1alpha1.TaskFailed, v1alpha1.ReasonInvalidArguments},
 		{callOf(good, `{"n":"`+strings.Repeat("x", 101<<10)+`"}`), v1alpha1.TaskFailed, v1alpha1.ReasonInvalidArguments},
-		{foreign, v1alpha1.TaskFailed, v1alpha1.ReasonJobConflict},
 		{cancelled, v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			create(t, tc.task)
 			awaitState(t, tc.task, tc.state, tc.reason)
 		})
+	}
+}
+
+// Neither the task's end nor its deletion touches the Job of the same name.
+func TestAJobOfSomebodyElseIsNamedAndLeftAlone(t *testing.T) {
+	ns := newNamespace(t)
+	o := startOperator(t, ns, faults{})
+	tool := readyTool(t, ns, func(s *v1alpha1.McpToolSpec) { s.Retention.Failed = lasting(3 * time.Second) })
+	task := callOf(tool, `{}`)
+	job := jobOf(task)
+	job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, SchedulerName: "nobody.mcptask.dev", Containers: []corev1.Container{{Name: "c", Image: "example.test/image"}}}
+	create(t, job)
+	eventually(t, "it has a Pod", func() error {
+		if err := read(t, job); err != nil || job.Status.Active != 1 {
+			return fmt.Errorf("%+v, %v", job.Status, err)
+		}
+		return nil
+	})
+	before := job.DeepCopy()
+	create(t, task)
+	awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonJobConflict)
+	want := "a Job named " + job.Name + " exists and does not belong to this task"
+	if e := task.Status.Error; task.Status.Message != want || e == nil || e.Code != -32603 || e.Message != want {
+		t.Errorf("message %q, error %+v", task.Status.Message, e)
+	}
+	awaitGone(t, "the task, whose retention has passed,", task)
+	var pods corev1.PodList
+	if err := k8s.List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) != 1 || pods.Items[0].DeletionTimestamp != nil || pods.Items[0].Spec.ActiveDeadlineSeconds != nil {
+		t.Errorf("its Pods are %+v", pods.Items)
+	}
+	// Not even its status has changed: the version is the same.
+	if err := read(t, job); err != nil || job.UID != before.UID || job.ResourceVersion != before.ResourceVersion {
+		t.Errorf("%v, it was changed from\n%+v to\n%+v", err, before, job)
+	}
+	for _, wrote := range o.written() { // it tried to make the Job, and that is all
+		if strings.HasSuffix(wrote, "Pod") || strings.HasSuffix(wrote, "Job") && !strings.HasPrefix(wrote, "create ") {
+			t.Errorf("the controller wrote %v", o.written())
+		}
 	}
 }
