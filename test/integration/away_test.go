@@ -4,6 +4,7 @@ package integration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -67,6 +69,16 @@ func awaitNamespaceGone(t *testing.T, namespace *corev1.Namespace) {
 }
 
 func TestANamespaceThatTerminatesTakesItsTasksWithoutAnError(t *testing.T) {
+	// At one time: both wait, and an error of either is one.
+	for name, test := range map[string]func(*testing.T){"at once": namespaceTakesItsTasks, "they say so as long as a Pod holds it": tasksSayThatTheirNamespaceTerminates} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+func namespaceTakesItsTasks(t *testing.T) {
 	ns := newNamespace(t)
 	startOperator(t, ns, faults{})
 	tool := readyTool(t, ns, nil)
@@ -84,6 +96,56 @@ func TestANamespaceThatTerminatesTakesItsTasksWithoutAnError(t *testing.T) {
 	if err := k8s.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
+	awaitNamespaceGone(t, namespace)
+	if failed := reconcileErrors(t) - before; failed > 0 {
+		t.Errorf("%v errors", failed)
+	}
+}
+
+// Kubernetes deletes the Pods of a namespace first, and waits for them: as long as one has not ended the tasks are there, and say what
+// becomes of them.
+func tasksSayThatTheirNamespaceTerminates(t *testing.T) {
+	ns := newNamespace(t)
+	startOperator(t, ns, faults{})
+	tool := readyTool(t, ns, func(s *v1alpha1.McpToolSpec) {
+		s.JobTemplate.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](6)
+	})
+	waits := newTool(ns, "waits")
+	waits.Spec.JobTemplate.Spec.Suspend = ptr.To(true)
+	create(t, waits)
+	awaitReady(t, waits)
+	running, suspended, refused := callOf(tool, `{}`), callOf(waits, `{}`), callOf(tool, `{}`)
+	create(t, running)
+	create(t, suspended)
+	pod := onNode(t, running, nil)
+	awaitState(t, running, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
+	awaitState(t, suspended, v1alpha1.TaskWorking, v1alpha1.ReasonQueued)
+	noMore(t, ns, "no-more-jobs", "count/jobs.batch")
+	create(t, refused)
+	awaitState(t, refused, v1alpha1.TaskWorking, v1alpha1.ReasonQueued)
+	before := reconcileErrors(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	if err := k8s.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	says := func(task *v1alpha1.McpTask, state v1alpha1.TaskState, reason, words string) {
+		t.Helper()
+		awaitState(t, task, state, reason)
+		if !strings.HasPrefix(task.Status.Message, words) {
+			t.Errorf("%q does not begin with %q", task.Status.Message, words)
+		}
+	}
+	says(running, v1alpha1.TaskWorking, v1alpha1.ReasonEvicted, "the Pod "+pod.Name+" was deleted (its grace period ends at ")
+	says(refused, v1alpha1.TaskFailed, v1alpha1.ReasonJobRefused, "the API server refused the Job: ")
+	if words := "namespace " + ns + " is being terminated"; !strings.HasSuffix(refused.Status.Message, words) {
+		t.Errorf("%q does not end with %q", refused.Status.Message, words)
+	}
+	// The Jobs go after the Pods, before or after the tasks; this one goes before.
+	if err := k8s.Delete(t.Context(), jobOf(suspended), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	says(suspended, v1alpha1.TaskFailed, v1alpha1.ReasonJobDeleted, "the namespace "+ns+" is being deleted, and the Job "+suspended.Name+" was deleted with it")
+	endOn(t, pod, 143)
 	awaitNamespaceGone(t, namespace)
 	if failed := reconcileErrors(t) - before; failed > 0 {
 		t.Errorf("%v errors", failed)
