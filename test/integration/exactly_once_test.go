@@ -34,6 +34,8 @@ type scenario struct {
 	play func(*testing.T, *v1alpha1.McpTask)
 	// reason is how it ends when nothing goes wrong.
 	reason string
+	// endsPod says that the Pod ends because it is asked to.
+	endsPod bool
 }
 
 var scenarios = map[string]scenario{
@@ -60,7 +62,7 @@ var scenarios = map[string]scenario{
 			awaitDeadline(t, pod, 1)
 			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 		},
-		reason: v1alpha1.ReasonCancelled,
+		reason: v1alpha1.ReasonCancelled, endsPod: true,
 	},
 	"cancelled before its start": {
 		play: func(t *testing.T, task *v1alpha1.McpTask) {
@@ -68,6 +70,16 @@ var scenarios = map[string]scenario{
 			cancelTask(t, task)
 		},
 		reason: v1alpha1.ReasonCancelled,
+	},
+	"cancelled at once": {
+		tool: func(s *v1alpha1.McpToolSpec) { s.Execution.CancelMode = v1alpha1.CancelModeImmediate },
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			pod := awaitRunning(t, task)
+			cancelTask(t, task)
+			awaitDeadline(t, pod, 1)
+			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
+		},
+		reason: v1alpha1.ReasonCancelled, endsPod: true,
 	},
 	"cannot start": {
 		tool:   func(s *v1alpha1.McpToolSpec) { s.StartDeadline = lasting(6 * time.Second) },
@@ -83,7 +95,7 @@ var scenarios = map[string]scenario{
 			awaitDeadline(t, pod, 1)
 			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 		},
-		reason: v1alpha1.ReasonExpired,
+		reason: v1alpha1.ReasonExpired, endsPod: true,
 	},
 	"asking": {
 		tool: withRuntime,
@@ -367,12 +379,33 @@ func (s scenario) undisturbed(t *testing.T) (ending, []string) {
 	return end, writes
 }
 
+// certain says whether every life of the scenario has this write, the nth of its kind. Some depend on what comes first: between the
+// making of the Job and the end the status is written once where several things happen at a time, and a Pod whose Job is deleted may be gone
+// before it is asked to end.
+func (s scenario) certain(kind string, nth int, want ending) bool {
+	switch kind {
+	case "patch status v1alpha1.McpTask":
+		return nth <= 2
+	case "patch v1.Pod":
+		return nth == 1 && s.endsPod
+	case "create v1.Event":
+		return nth <= len(want.Events)
+	case "create v1.Job", "delete v1.Job":
+		return nth == 1
+	case "patch v1.Job":
+		return nth <= 2 // it is suspended, and goes on
+	}
+	return false
+}
+
 // The controller is killed before each of its writes, and after each before it sees the answer. Another one takes over. The end is
-// that of a life in which nothing happened.
+// that of a life in which nothing happened. Where a life has no such write it is one more in which nothing happened; that is right only
+// for writes that are not certain.
 func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
+	t.Parallel() // beside it others wait
 	tests := &atOnce{t: t, slots: make(chan struct{}, 10)}
 	var mu sync.Mutex
-	runs, reached := 0, 0
+	lives, killed := 0, 0
 	for name, s := range scenarios {
 		tests.wait.Go(func() {
 			var want ending
@@ -383,19 +416,24 @@ func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
 			}) {
 				return
 			}
-			for i := range writes {
+			for i, kind := range writes {
+				nth := times(writes[:i+1], kind)
 				for _, applied := range []bool{false, true} {
 					when := map[bool]string{false: "before", true: "after"}[applied]
-					tests.run(fmt.Sprintf("%s/%s write %d", name, when, i+1), func(t *testing.T) {
-						got, wrote := s.live(t, faults{killAt: i + 1, applied: applied})
+					tests.run(fmt.Sprintf("%s/%s %s %d", name, when, kind, nth), func(t *testing.T) {
+						got, wrote := s.live(t, faults{killAt: nth, kind: kind, applied: applied})
 						if !reflect.DeepEqual(got, want) {
 							t.Errorf("got  %+v\nwant %+v\nthe first controller wrote %s", got, want, strings.Join(wrote, ", "))
 						}
+						reached := times(wrote, kind) == nth
+						if !reached && s.certain(kind, nth, want) {
+							t.Errorf("the controller lived on: it wrote %s", strings.Join(wrote, ", "))
+						}
 						mu.Lock()
 						defer mu.Unlock()
-						runs++
-						if len(wrote) == i+1 {
-							reached++
+						lives++
+						if reached {
+							killed++
 						}
 					})
 				}
@@ -403,10 +441,7 @@ func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
 		})
 	}
 	tests.wait.Wait()
-	t.Logf("%d lives, the controller killed in %d", runs, reached)
-	if reached*10 < runs*8 {
-		t.Errorf("of %d controllers only %d were killed", runs, reached)
-	}
+	t.Logf("%d lives, the controller killed in %d", lives, killed)
 }
 
 // sameEnd plays every scenario undisturbed and with each of the faults.

@@ -28,8 +28,9 @@ import (
 
 // faults are what goes wrong with a controller. The zero value is a controller that nothing happens to.
 type faults struct {
-	// killAt is the number of the write at which it is killed, from 1 on; 0 is never.
+	// killAt is the number of the write at which it is killed, from 1 on; 0 is never. Only writes of this kind are counted, unless it is "".
 	killAt int
+	kind   string
 	// applied says that this write is still done, and only its answer not seen.
 	applied bool
 	// lag is how long the cache is behind, by resource (mcptasks, jobs, pods).
@@ -121,7 +122,8 @@ func (o *operator) write(what string, do func() error) error {
 		return errKilled
 	}
 	o.writes = append(o.writes, what)
-	kill := len(o.writes) == o.faults.killAt
+	counts := o.faults.kind == "" || what == o.faults.kind
+	kill := counts && times(o.writes, o.faults.kind) == o.faults.killAt
 	o.dead = kill
 	o.mu.Unlock()
 	if !kill {
@@ -133,6 +135,16 @@ func (o *operator) write(what string, do func() error) error {
 	o.cancel()
 	close(o.killed)
 	return errKilled
+}
+
+// times is how many of the writes are of that kind; "" is any.
+func times(writes []string, kind string) (n int) {
+	for _, write := range writes {
+		if kind == "" || write == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // funcs intercepts the writes about tasks. A dry run is none, and tools have their own reconciler.
