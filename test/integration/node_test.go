@@ -21,25 +21,14 @@ import (
 
 // Nothing is played here but the kubelet and its silence: what follows the cluster does, with its own controllers.
 func TestWorkWhoseNodeIsLostSaysSo(t *testing.T) {
-	t.Parallel()                         // what takes time here is waiting
+	t.Parallel()                         // it waits, and does little
 	newNode(t, newNamespace(t)+"-other") // where no node at all is ready the cluster evicts nobody
-	tests := &atOnce{t: t, slots: make(chan struct{}, 3)}
+	tests := &atOnce{t: t, slots: make(chan struct{}, 4)}
 	tests.run("its node is silent, and the cluster evicts its Pod", func(t *testing.T) {
-		w := workOnNode(t, func(s *v1alpha1.McpToolSpec) {
-			s.JobTemplate.Spec.Template.Spec.Tolerations = []corev1.Toleration{{
-				Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](2)}}
-		})
+		w := workOnNode(t, evictedSoon)
 		w.silence(t)
 		w.awaitDoubt(t)
-		within(t, time.Minute, "the cluster evicts the Pod", func() error {
-			if err := read(t, w.pod); err != nil {
-				return err
-			}
-			if c := podCondition(w.pod, corev1.DisruptionTarget); c == nil || c.Reason != "DeletionByTaintManager" || w.pod.DeletionTimestamp == nil {
-				return fmt.Errorf("deleted at %v, %+v", w.pod.DeletionTimestamp, c)
-			}
-			return nil
-		})
+		w.awaitEviction(t)
 		w.awaitLost(t, "the node "+w.node.Name+" has not been ready since ", "Kubelet stopped posting node status", "what became of the work in the Pod "+w.pod.Name+" is not known")
 		if early := w.pod.DeletionTimestamp.Add(10 * time.Second).Sub(w.task.Status.FinishedAt.Time); early > 0 {
 			t.Errorf("it was given up %s before the Pod had been away for 10 s", early)
@@ -47,14 +36,30 @@ func TestWorkWhoseNodeIsLostSaysSo(t *testing.T) {
 		w.comesBack(t)
 	})
 	tests.run("its node is silent, and its Job waits at its time limit", func(t *testing.T) {
-		w := workOnNode(t, func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.ActiveDeadlineSeconds = ptr.To[int64](10) })
+		w := workOnNode(t, func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.ActiveDeadlineSeconds = ptr.To[int64](20) })
 		w.silence(t)
 		w.awaitDoubt(t)
-		w.awaitLost(t, "the node "+w.node.Name+" has not been ready since ", "what became of the work in the Pod "+w.pod.Name+" is not known", "the Job's time limit of 10 s has passed")
+		w.awaitLost(t, "the node "+w.node.Name+" has not been ready since ", "what became of the work in the Pod "+w.pod.Name+" is not known", "the Job's time limit of 20 s has passed")
 		if job := w.job(t); !slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobFailureTarget }) {
 			t.Errorf("the Job has not announced its end: %+v", job.Status)
 		}
 		w.comesBack(t)
+	})
+	tests.run("its node is silent, and its Job may try again", func(t *testing.T) {
+		w := workOnNode(t, func(s *v1alpha1.McpToolSpec) {
+			evictedSoon(s)
+			s.JobTemplate.Spec.BackoffLimit = ptr.To[int32](1)
+		})
+		w.silence(t)
+		w.awaitEviction(t)
+		awaitState(t, w.task, v1alpha1.TaskWorking, v1alpha1.ReasonRetrying)
+		if words := w.task.Status.Message; !strings.HasPrefix(words, "the node "+w.node.Name+" has not been ready since ") || !strings.HasSuffix(words, "the Job may try again when the node is back or removed") {
+			t.Errorf("message %q", words)
+		}
+		endOn(t, w.pod, 137)
+		play(t, awaitRetry(t, w.task, w.pod), ended(0, "done"))
+		awaitState(t, w.task, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded)
+		w.staysEnded(t)
 	})
 	tests.run("its node is removed, and the cluster collects its Pod", func(t *testing.T) {
 		w := workOnNode(t, nil)
@@ -124,6 +129,12 @@ func workOnNode(t *testing.T, change func(*v1alpha1.McpToolSpec)) *nodeWork {
 	return w
 }
 
+// evictedSoon lets the cluster evict the Pod from a silent node after two seconds. It is five minutes where nobody says so.
+func evictedSoon(s *v1alpha1.McpToolSpec) {
+	s.JobTemplate.Spec.Template.Spec.Tolerations = []corev1.Toleration{{
+		Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](2)}}
+}
+
 // sayReady says of the Pod, whose containers are, whether it is ready.
 func sayReady(s *corev1.PodStatus, ready corev1.ConditionStatus) {
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady || c.Type == corev1.ContainersReady })
@@ -156,6 +167,20 @@ func (w *nodeWork) awaitDoubt(t *testing.T) {
 		words := w.task.Status.Message
 		if w.task.Status.State != v1alpha1.TaskWorking || !strings.Contains(words, "the node "+w.node.Name+" has not been ready since ") || !strings.Contains(words, "whether the tool still runs there is not known") {
 			return fmt.Errorf("it is %s/%s: %s", w.task.Status.State, w.task.Status.Reason, words)
+		}
+		return nil
+	})
+}
+
+// awaitEviction waits until the cluster has marked and deleted the Pod. It stays, because its node does not end it.
+func (w *nodeWork) awaitEviction(t *testing.T) {
+	t.Helper()
+	within(t, time.Minute, "the cluster evicts the Pod", func() error {
+		if err := read(t, w.pod); err != nil {
+			return err
+		}
+		if c := podCondition(w.pod, corev1.DisruptionTarget); c == nil || c.Reason != "DeletionByTaintManager" || w.pod.DeletionTimestamp == nil {
+			return fmt.Errorf("deleted at %v, %+v", w.pod.DeletionTimestamp, c)
 		}
 		return nil
 	})
@@ -210,11 +235,6 @@ func (w *nodeWork) comesBack(t *testing.T) {
 // staysEnded waits until nothing is left of the work, and makes sure that the task is as it was told.
 func (w *nodeWork) staysEnded(t *testing.T) {
 	t.Helper()
-	awaitGone(t, "the Job", jobOf(w.task))
+	staysAsItEnded(t, w.task, w.seen)
 	awaitGone(t, "the Pod", w.pod)
-	w.seen.mu.Lock()
-	defer w.seen.mu.Unlock()
-	if moved := w.seen.moved(); len(moved) > 0 {
-		t.Error(moved)
-	}
 }
