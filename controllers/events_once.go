@@ -87,6 +87,5 @@ func (e *EventsOnce) Eventf(regarding, related runtime.Object, kind, reason, act
 func (r *TaskReconciler) retell(task *v1alpha1.McpTask, job *batchv1.Job) {
 	if last := task.Status.LastUpdatedAt; last != nil && last.Sub(r.began).Abs() < untold {
 		r.tell(&v1alpha1.McpTask{}, task, job)
-		r.tellRelease(task, job)
 	}
 }

@@ -66,8 +66,9 @@ type TaskReconciler struct {
 	past       past
 	glances    glances
 	eventReads *rate.Limiter
-	// logs is room for reading logs, large for outputs that take much memory.
-	logs, large *semaphore.Weighted
+	logs       readings
+	// large is room for outputs that take much memory.
+	large *semaphore.Weighted
 }
 
 // Reconcile brings one task one step further. That somebody else has written meanwhile is routine: it is looked at again.
@@ -78,7 +79,7 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: awaitCache}, nil
 	}
 	if errors.Is(err, errLogsBusy) {
-		return ctrl.Result{RequeueAfter: awaitCache}, nil
+		return ctrl.Result{RequeueAfter: awaitReading}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -188,7 +189,7 @@ const taskIndex = "task"
 func (r *TaskReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.deletions, r.jobDeletions = rate.NewLimiter(deletionsPerSecond, deletionsAtOnce), rate.NewLimiter(deletionsPerSecond, deletionsAtOnce)
 	r.eventReads = rate.NewLimiter(eventReadsPerSecond, eventReadsAtOnce)
-	r.logs, r.large = semaphore.NewWeighted(logsAtOnce), semaphore.NewWeighted(largeOutputs)
+	r.large = semaphore.NewWeighted(largeOutputs)
 	byTask := func(o client.Object) []string { return []string{o.GetLabels()[v1alpha1.LabelTask]} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, taskIndex, byTask); err != nil {
 		return err

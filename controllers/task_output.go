@@ -24,13 +24,11 @@ const (
 	// waits for a node before it gives up the Pods on it.
 	awaitLog = 5 * time.Minute
 	// logTimeout is how long a log that is being read may bring nothing: a node that answers no more must not hold up other tasks.
-	logTimeout = 30 * time.Second
+	logTimeout = 10 * time.Second
 )
 
-// logsAtOnce is how many logs are read at one time: a node that does not answer holds up that many tasks, and not all.
-const logsAtOnce = 8
-
-var errLogsBusy = errors.New("as many logs are being read as may be")
+// podGone is what the result says of work whose Pod, or its node, was removed before its output was read.
+const podGone = "The Pod is gone, and its output with it."
 
 const (
 	// lineRoom is how much more of a log is read than is kept of it: a last line that is a little too long is seen to be one.
@@ -62,7 +60,7 @@ func (r *TaskReconciler) output(ctx context.Context, task *v1alpha1.McpTask, see
 		ctrl.LoggerFrom(ctx).Error(err, "the task ends with its log instead of the result that was handed over")
 	}
 	if out.Pod == nil {
-		return r.store(ctx, task, results.Build(source, out, results.Log{}, "The Pod is gone, and its output with it.", limit))
+		return r.store(ctx, task, results.Build(source, out, results.Log{Lost: podGone}, "", limit))
 	}
 	if source == v1alpha1.ResultSourceFile && out.Succeeded && jobs.HasSidecar(out.Pod) {
 		return r.store(ctx, task, results.NothingHandedOver(limit))
@@ -72,10 +70,7 @@ func (r *TaskReconciler) output(ctx context.Context, task *v1alpha1.McpTask, see
 		message = t.Message
 	}
 	var result *v1alpha1.TaskResult
-	err = r.readLog(ctx, out.Pod, out.Pod.Status.ContainerStatuses, out.Container, limit+lineRoom, seen.Now, func(log results.Log, lost string) (err error) {
-		if message == "" {
-			message = lost
-		}
+	err = r.readLog(ctx, out.Pod, out.Pod.Status.ContainerStatuses, out.Container, limit+lineRoom, seen.Now, func(log results.Log) (err error) {
 		result, err = r.store(ctx, task, results.Build(source, out, log, message, limit))
 		return err
 	})
@@ -117,7 +112,7 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 	}
 	limit := int(policy.MaxBytes)
 	var left *v1alpha1.RuntimeReport
-	err = r.readLog(ctx, pod, pod.Status.InitContainerStatuses, jobs.SidecarName, limit+sidecarRoom, seen.Now, func(log results.Log, _ string) (err error) {
+	err = r.readLog(ctx, pod, pod.Status.InitContainerStatuses, jobs.SidecarName, limit+sidecarRoom, seen.Now, func(log results.Log) (err error) {
 		if left, err = results.Undelivered(log, pod.UID, limit); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "the task ends without it")
 		}
@@ -127,14 +122,14 @@ func (r *TaskReconciler) undelivered(ctx context.Context, seen *decide.Input) (*
 }
 
 // readLog gives the log of a container that has ended to use, which holds up others with large logs for as long as it runs. The
-// error says to try again; of a log that stays out of reach what was heard of it is given, or nothing with lost saying why.
-func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time, use func(log results.Log, lost string) error) error {
-	if !r.logs.TryAcquire(1) {
-		return errLogsBusy
-	}
-	defer r.logs.Release(1)
+// error says to try again; of a log that stays out of reach what was heard of it is given, or why there is nothing.
+func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses []corev1.ContainerStatus, container string, keep int, now time.Time, use func(results.Log) error) error {
 	heard, listened := r.LastWords.Log(pod.UID, container)
 	listened = listened && !results.InsteadOfLog(heard.Tail, pod, container)
+	done, ok := r.logs.begin(pod.Spec.NodeName, r.Now())
+	if !ok {
+		return errLogsBusy
+	}
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(logTimeout, func() { cancel(fmt.Errorf("nothing came for %s", logTimeout)) })
@@ -160,8 +155,9 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 	}
 	log, err := results.ReadLog(reading, r.Kubernetes, pod, container, keep, take)
 	timer.Stop()
+	done()
 	if err == nil && !(listened && heard.Size > log.Size) {
-		return use(log, "")
+		return use(log)
 	}
 	if err != nil {
 		there, lookErr := r.mayComeBack(ctx, pod, err)
@@ -172,15 +168,15 @@ func (r *TaskReconciler) readLog(ctx context.Context, pod *corev1.Pod, statuses 
 			return err
 		}
 		ctrl.LoggerFrom(ctx).Error(err, "the task ends without its log, or with what was heard of it", "container", container, "heard", listened)
-		if !listened {
-			lost := "The Pod is gone, and its output with it."
-			if there {
-				lost = "The output is lost: its node has not given it for " + awaitLog.String() + "."
-			}
-			return use(results.Log{}, lost)
+		switch {
+		case listened:
+		case there:
+			heard = results.Log{Lost: fmt.Sprintf("The output is lost: its node has not given it for %s.", awaitLog)}
+		default:
+			heard = results.Log{Lost: podGone}
 		}
 	}
-	return use(heard, "")
+	return use(heard)
 }
 
 // mayComeBack says whether a log that cannot be read may be read later. A Pod that is gone, never had a node, or whose node is gone has no

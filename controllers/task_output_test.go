@@ -47,7 +47,7 @@ func withLogs(t *testing.T, source v1alpha1.ResultSource, logs map[string]string
 		t.Fatal(err)
 	}
 	tool := &v1alpha1.McpTool{ObjectMeta: metav1.ObjectMeta{Name: "tool", Namespace: "ns"}, Spec: v1alpha1.McpToolSpec{Result: v1alpha1.ToolResult{Source: source}}}
-	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, logs: semaphore.NewWeighted(logsAtOnce), large: semaphore.NewWeighted(largeOutputs), LastWords: lastwords.New(openLog(clientset)), Now: func() time.Time { return noon }}
+	return &TaskReconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tool).Build(), Kubernetes: clientset, large: semaphore.NewWeighted(largeOutputs), LastWords: lastwords.New(openLog(clientset)), Now: func() time.Time { return noon }}
 }
 
 // afterwards is a task whose Job has ended well, and its Pod with the sidecar.

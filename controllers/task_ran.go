@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,10 +16,10 @@ import (
 // pkg/controller, SuccessfulCreatePodReason).
 const eventPodMade = "SuccessfulCreate"
 
-// past is which Jobs had Pods before this controller began, as far as Events tell, by namespace.
+// past is which Jobs had Pods before this controller began, as far as Events tell, and when they were last told of one, by namespace.
 type past struct {
 	sync.Mutex
-	of map[string]map[string]struct{}
+	of map[string]map[string]time.Time
 }
 
 // ranBefore says whether a task of which no Job is known has had one with a Pod: a controller made it and ended before it could say so,
@@ -32,7 +33,7 @@ func (r *TaskReconciler) ranBefore(ctx context.Context, task *v1alpha1.McpTask) 
 	defer r.past.Unlock()
 	jobs, read := r.past.of[task.Namespace]
 	if !read {
-		jobs = map[string]struct{}{}
+		jobs = map[string]time.Time{}
 		list := &eventsv1.EventList{}
 		for {
 			err := r.Live.List(ctx, list, client.InNamespace(task.Namespace), client.MatchingFields{"regarding.kind": "Job", "reason": eventPodMade}, client.Limit(500), client.Continue(list.Continue))
@@ -40,17 +41,21 @@ func (r *TaskReconciler) ranBefore(ctx context.Context, task *v1alpha1.McpTask) 
 				return false, fmt.Errorf("reading the Events about Jobs in the namespace %s: %w", task.Namespace, err)
 			}
 			for i := range list.Items {
-				jobs[list.Items[i].Regarding.Name] = struct{}{}
+				event := &list.Items[i]
+				if told := event.CreationTimestamp.Time; told.After(jobs[event.Regarding.Name]) {
+					jobs[event.Regarding.Name] = told
+				}
 			}
 			if list.Continue == "" {
 				break
 			}
 		}
 		if r.past.of == nil {
-			r.past.of = map[string]map[string]struct{}{}
+			r.past.of = map[string]map[string]time.Time{}
 		}
 		r.past.of[task.Namespace] = jobs
 	}
-	_, ran := jobs[task.Name]
-	return ran, nil
+	// An Event before the task's making is about another Job of that name, of a task that is gone.
+	told, ran := jobs[task.Name]
+	return ran && !told.Before(task.CreationTimestamp.Time), nil
 }

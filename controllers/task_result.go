@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +31,7 @@ func (r *TaskReconciler) store(ctx context.Context, task *v1alpha1.McpTask, kept
 	}
 	size := int64(len(kept.Raw))
 	err := resultsecret.Write(ctx, task, result.SHA256, size, bytes.NewReader(kept.Raw), r.createPart)
-	if quotaFull(err) || refused(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		// A quota, a webhook, or a namespace that is being deleted: that must not keep the task from ending.
 		ctrl.LoggerFrom(ctx).Error(err, "the result is cut: the cluster does not take its Secrets")
 		return r.cutInline(kept)

@@ -58,7 +58,13 @@ func (r *TaskReconciler) start(ctx context.Context, cached *v1alpha1.McpTask) (c
 		return ctrl.Result{}, err
 	}
 	if ran {
-		return r.refuse(ctx, &task, nothing, decide.JobDeleted(&task))
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(&task), &batchv1.Job{})
+		if apierrors.IsNotFound(err) {
+			return r.conclude(ctx, &task, nothing, decide.JobDeleted(&task))
+		}
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("reading the Job of the task %s: %w", task.Name, err)
+		}
 	}
 	tool, verdict, err := r.readyTool(ctx, &task)
 	switch {

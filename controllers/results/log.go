@@ -25,6 +25,8 @@ type Log struct {
 	// Size of the whole log in bytes, and its hash in hex, as far as the node still has it.
 	Size   int64
 	SHA256 string
+	// Lost says, in a sentence for the agent, why the log is not there; "" where it is.
+	Lost string
 }
 
 // ReadLog reads the log of a container that has ended, and keeps so many bytes of its end. It calls take with each piece that has come; large

@@ -38,6 +38,7 @@ func Build(source v1alpha1.ResultSource, out *decide.Output, log Log, message st
 	if len(log.Tail) == 0 || source == v1alpha1.ResultSourceFile && out.Succeeded {
 		b = builder{limit: limit, text: []byte(message), size: int64(len(message))}
 	}
+	b.lost = log.Lost
 	switch {
 	case !out.Succeeded:
 		b.failure(out)
@@ -58,6 +59,7 @@ type builder struct {
 	size       int64
 	hash       string // of all that was put out, "" where it is not known
 	cut        bool
+	lost       string // why there is no output
 }
 
 // structure takes the last line that is a JSON object out of the text.
@@ -101,12 +103,12 @@ func (b *builder) result() *fit.Kept {
 		text = fit.End(text, b.limit-len(b.render("x"))+least)
 		raw = b.render(text)
 	}
-	return &fit.Kept{Raw: raw, Size: b.size, Truncated: b.cut, IsError: b.isError}
+	return &fit.Kept{Raw: raw, Size: b.size, Truncated: b.cut || b.lost != "", IsError: b.isError}
 }
 
 func (b *builder) render(text string) []byte {
 	r := callToolResult{Content: []textContent{}, StructuredContent: b.structured, IsError: b.isError, Meta: b.meta}
-	for _, t := range []string{strings.TrimSpace(b.head + " " + b.notice(text)), text} {
+	for _, t := range []string{strings.Join(strings.Fields(b.head+" "+b.lost+" "+b.notice(text)), " "), text} {
 		if t != "" {
 			r.Content = append(r.Content, textContent{Type: "text", Text: t})
 		}
