@@ -60,6 +60,9 @@ func refusalWords(err error, at string) string {
 		if details := status.Status().Details; details != nil && len(details.Causes) > 0 {
 			words := make([]string, 0, len(details.Causes))
 			for _, cause := range details.Causes {
+				if cause.Type == corev1.NamespaceTerminatingCause {
+					return cause.Message // which is no fault of a field
+				}
 				words = append(words, at+"."+cause.Field+": "+cause.Message)
 			}
 			return strings.Join(words, "; ")

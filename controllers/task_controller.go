@@ -65,6 +65,7 @@ type TaskReconciler struct {
 
 	past       past
 	glances    glances
+	waits      waits
 	eventReads *rate.Limiter
 	logs       readings
 	// large is room for outputs that take much memory.
@@ -92,11 +93,11 @@ func (r *TaskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var task v1alpha1.McpTask
 	if err := r.Get(ctx, req.NamespacedName, &task); err != nil {
-		r.glances.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !task.DeletionTimestamp.IsZero() {
-		r.glances.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil // its Job goes with it
 	}
 	r.begin.Do(func() { r.began = r.Now() })
@@ -106,7 +107,7 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	r.retell(&task, seen.Job)
 	if task.Status.State.Terminal() {
-		r.glances.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		r.LastWords.Forget(req.NamespacedName)
 		if err := r.stop(ctx, &task, seen); err != nil {
 			return ctrl.Result{}, err
@@ -149,6 +150,12 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return r.conclude(ctx, &task, seen, &verdict)
 }
 
+// forget drops what is remembered of a task that needs no more of it.
+func (r *TaskReconciler) forget(task types.NamespacedName) {
+	r.glances.forget(task)
+	r.waits.forget(task)
+}
+
 // observe gathers what a decision rests on, from the cache where that is enough, or live.
 func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask, live bool) (*decide.Input, error) {
 	in := &decide.Input{Task: task, Now: r.Now()}
@@ -163,6 +170,7 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask, li
 		return r.observe(ctx, task, true)
 	}
 	if !task.Status.State.Terminal() {
+		in.Waiting = r.waits.see(client.ObjectKeyFromObject(task), in)
 		if in.Undelivered, err = r.undelivered(ctx, in); err != nil {
 			return nil, err
 		}

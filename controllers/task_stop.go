@@ -24,7 +24,7 @@ func (r *TaskReconciler) stop(ctx context.Context, task *v1alpha1.McpTask, seen 
 		if !metav1.IsControlledBy(job, task) || !job.DeletionTimestamp.IsZero() || decide.Ended(job) {
 			return nil
 		}
-		idle := task.Status.State.Terminal() && (decide.StartedAt(job, seen.Pods) == nil || decide.Released(job))
+		idle := task.Status.State.Terminal() && (decide.NothingRuns(seen) || decide.Released(job))
 		if idle || decide.TriedAgain(seen.Pods) {
 			err := r.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
 			if client.IgnoreNotFound(err) != nil {

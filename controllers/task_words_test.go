@@ -225,7 +225,8 @@ func TestNothingElseIsReadOfAHealthyTask(t *testing.T) {
 	}
 	for _, late := range []bool{false, true} {
 		in := observed(t, "retrying", 0)
-		in.Now = in.Pods[0].Status.ContainerStatuses[0].State.Terminated.FinishedAt.Add(14 * time.Second) // it is due after ten
+		in.Waiting = in.Pods[0].Status.ContainerStatuses[0].State.Terminated.FinishedAt.Time
+		in.Now = in.Waiting.Add(14 * time.Second) // it is due after ten
 		if late {
 			in.Now = in.Now.Add(2 * time.Second)
 		}

@@ -31,6 +31,8 @@ type Input struct {
 	NodeGone bool
 	// NamespaceEnding says, where the Job is gone, that its namespace is being deleted.
 	NamespaceEnding bool
+	// Waiting is since when the work has been seen to wait for a Pod that is not there (Awaits); zero where it does not.
+	Waiting time.Time
 	// Undelivered is what the deciding Pod of an ended Job reported and could not hand over: it counts before what is stored.
 	Undelivered *v1alpha1.RuntimeReport
 	// Immediate says that a cancelled task is cancelled at once, whatever its Job still does.
@@ -97,6 +99,9 @@ var policies = []policy{
 func Decide(in *Input) Verdict {
 	v := decide(in)
 	lastWords(in, &v)
+	if left, goes := leavesIn(in); goes && !v.State.Terminal() && (v.Recheck == 0 || left < v.Recheck) {
+		v.Recheck = left
+	}
 	if left, limited := lifeLeft(in); limited && !v.State.Terminal() && (v.Recheck == 0 || left < v.Recheck) {
 		v.Recheck = left
 	}

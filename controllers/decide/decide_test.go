@@ -110,15 +110,15 @@ func warned(note string) func(*Input) {
 
 func warnedOf(uid types.UID, note string) func(*Input) {
 	return func(in *Input) {
-		e := eventsv1.Event{Type: corev1.EventTypeWarning, Note: note}
+		e := eventsv1.Event{Type: corev1.EventTypeWarning, Note: note, EventTime: metav1.NewMicroTime(now)}
 		e.Regarding.UID = uid
 		in.Events = append(in.Events, e)
 	}
 }
 
-// written is when the task was written last.
-func written(offset time.Duration) func(*Input) {
-	return func(in *Input) { in.Task.Status.LastUpdatedAt = &metav1.MicroTime{Time: at(offset).Time} }
+// waits is since when the work has been seen to wait for a Pod.
+func waits(offset time.Duration) func(*Input) {
+	return func(in *Input) { in.Waiting = now.Add(offset) }
 }
 
 func TestDecide(t *testing.T) {
@@ -193,14 +193,19 @@ func TestDecide(t *testing.T) {
 		"work was done before the cancellation, a side container ran on": {given(cancelAt(-time.Second), jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(0, "Completed", -9*time.Second),
 			podReason("DeadlineExceeded", ""), stoppedPod)), "completed", "Succeeded", "", false},
 		"work is done, a side container failed":      {given(jobCondition(batchv1.JobFailed, "BackoffLimitExceeded"), pod(corev1.PodFailed, terminated(0, "Completed", -time.Second))), "completed", "Succeeded", "", false},
-		"Pod deleted, the next attempt not made yet": {given(deadline("30s"), started(-50*time.Second), written(-20*time.Second)), "working", "Scheduling", "", false},
-		"Pod deleted, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), written(-40*time.Second), warned("exceeded quota: team")), "failed", "StartFailed",
+		"Pod deleted, the next attempt not made yet": {given(deadline("30s"), started(-50*time.Second), waits(-20*time.Second)), "working", "Scheduling", "", false},
+		"Pod deleted, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), waits(-40*time.Second), warned("exceeded quota: team")), "failed", "StartFailed",
 			"could not start again within 30s: the API server does not take the Job's Pod: exceeded quota: team", true},
-		"failed, the next attempt is due": {given(deadline("30s"), retries(2, 2), pod(corev1.PodFailed, terminated(1, "Error", -45*time.Second)), warned("exceeded quota: team")), "working", "Retrying",
+		"failed, the next attempt is due": {given(deadline("30s"), retries(2, 2), pod(corev1.PodFailed, terminated(1, "Error", -45*time.Second)), waits(-45*time.Second), warned("exceeded quota: team")), "working", "Retrying",
 			"attempt 1 of 3 ended with exit code 1; the API server does not take the Job's Pod: exceeded quota: team", false},
-		"failed, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), retries(2, 2), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second)), warned("exceeded quota: team")), "failed", "StartFailed",
+		"failed, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), retries(2, 2), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second)), waits(-51*time.Second), warned("exceeded quota: team")), "failed", "StartFailed",
 			"could not start again within 30s: the API server does not take the Job's Pod: exceeded quota: team", true},
-		"failed after a question, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), retries(2, 1), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second), uid("a")),
+		"failed, and its first start had been hindered": {given(deadline("30s"), retries(2, 1), pod(corev1.PodFailed, terminated(1, "Error", -45*time.Second), madeAt(time.Second)), waits(0), warned("exceeded quota: team")), "working", "Retrying", "the Job may try again", false},
+		"failed long ago, which nobody saw":             {given(deadline("30s"), started(-time.Hour), retries(2, 1), pod(corev1.PodFailed, terminated(1, "Error", -time.Hour)), waits(0)), "working", "Retrying", "the Job may try again", false},
+		"failed for the last time, and not counted yet": {given(deadline("30s"), started(-time.Hour), retries(1, 1), pod(corev1.PodFailed, terminated(1, "Error", -2*time.Hour)), pod(corev1.PodFailed, terminated(3, "Error", -time.Hour)), waits(-time.Hour)), "working", "Finishing", "", false},
+		"failed, and a policy may have ignored more": {given(deadline("30s"), started(-time.Hour), retries(2, 1), job(func(j *batchv1.Job) { j.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{} }),
+			pod(corev1.PodFailed, terminated(1, "Error", -time.Hour)), waits(-9*time.Minute)), "working", "Retrying", "", false},
+		"failed after a question, the next attempt cannot be made": {given(deadline("30s"), started(-50*time.Second), retries(2, 1), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second), uid("a")), waits(-51*time.Second),
 			report("a", asks("k-1", "Approve?"))), "failed", "StartFailed", "", true},
 		"failed, its Job is about to end": {given(deadline("30s"), retries(2, 1), jobCondition(batchv1.JobFailureTarget, "PodFailurePolicy"), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second))), "working", "Retrying", "", false},
 		"one of many failed long ago":     {given(deadline("30s"), retries(6, 1), job(func(j *batchv1.Job) { j.Spec.Completions = ptr.To[int32](3) }), pod(corev1.PodFailed, terminated(1, "Error", -51*time.Second))), "working", "Retrying", "", false},

@@ -23,6 +23,9 @@ func Expired(in *Input) *Verdict {
 	if !limited || left > 0 {
 		return nil
 	}
+	if v := justEnded(in, in.Now.Add(left)); v != nil {
+		return v
+	}
 	if in.Task.Spec.Cancel != nil {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task), Stop: true}
 	}

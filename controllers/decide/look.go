@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -43,7 +44,7 @@ func WhatElse(in *Input) Look {
 		if toStart(in) {
 			return Look{EventsOf: in.Job.UID}
 		}
-	case slices.ContainsFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return notUp(pod, s) }):
+	case toStart(in) && slices.ContainsFunc(pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool { return notUp(pod, s) }):
 		return Look{EventsOf: pod.UID, Node: pod.Spec.NodeName}
 	case pod.Spec.NodeName != "" && !readyForContainers(pod) && StartedAt(in.Job, []corev1.Pod{*pod}) == nil:
 		return Look{EventsOf: pod.UID, Node: pod.Spec.NodeName}
@@ -71,8 +72,21 @@ func lookIn(in *Input) time.Duration {
 	return left
 }
 
+// jobWarning is the last warning about the Job since it made its newest Pod; "" where there is none.
+func (in *Input) jobWarning() string {
+	var since time.Time
+	if pod := in.Newest(); pod != nil {
+		since = pod.CreationTimestamp.Time
+	}
+	return in.lastWarning(in.Job.UID, func(e *eventsv1.Event, at time.Time) bool { return at.After(since) })
+}
+
 // warning is the last warning about the object; "" where there is none.
 func (in *Input) warning(of types.UID) string {
+	return in.lastWarning(of, func(*eventsv1.Event, time.Time) bool { return true })
+}
+
+func (in *Input) lastWarning(of types.UID, counts func(e *eventsv1.Event, at time.Time) bool) string {
 	var last *time.Time
 	words := ""
 	for i := range in.Events {
@@ -86,6 +100,9 @@ func (in *Input) warning(of types.UID) string {
 			at = e.Series.LastObservedTime.Time
 		case !e.DeprecatedLastTimestamp.IsZero():
 			at = e.DeprecatedLastTimestamp.Time
+		}
+		if !counts(e, at) {
+			continue
 		}
 		// This one sums up for all volumes that it waits, and another says for one volume why.
 		general := strings.HasPrefix(e.Note, "Unable to attach or mount volumes")

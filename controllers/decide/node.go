@@ -42,6 +42,22 @@ func pastGrace(in *Input, pod *corev1.Pod) bool {
 	return !podEnded(pod) && pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && in.Now.Sub(pod.DeletionTimestamp.Time) > graceSlack
 }
 
+// leavesIn is when to look again at a Pod that is to go: when it should have gone, and from then on now and then. Nothing else tells that
+// it has not.
+func leavesIn(in *Input) (time.Duration, bool) {
+	pod := in.Newest()
+	if pod == nil {
+		pod = in.Ending
+	}
+	switch {
+	case pod == nil || podEnded(pod) || pod.DeletionTimestamp == nil:
+		return 0, false
+	case pastGrace(in, pod):
+		return lookAgain, true
+	}
+	return pod.DeletionTimestamp.Add(graceSlack + time.Second).Sub(in.Now), true
+}
+
 func markedNotReady(pod *corev1.Pod) bool {
 	ready, containers := podConditionOf(pod, corev1.PodReady), podConditionOf(pod, corev1.ContainersReady)
 	return ready != nil && containers != nil && ready.Status == corev1.ConditionFalse && containers.Status == corev1.ConditionTrue
@@ -86,6 +102,11 @@ func nodeLost(in *Input) *Verdict {
 		if v.Output != nil {
 			v.Output.Pod = nil // its log is out of reach
 		}
+		return v
+	}
+	if end := workEnd(in.Job, pod); end != nil && end.ExitCode == 0 && !parallel(in.Job) && doneInTime(in.Job, pod, end) {
+		v := succeeded(in.Job, pod)
+		v.Stop, v.Output.Pod = true, nil // its log is out of reach
 		return v
 	}
 	words += fmt.Sprintf("; what became of the work in the Pod %s is not known", pod.Name)

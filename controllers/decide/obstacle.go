@@ -3,8 +3,10 @@ package decide
 import (
 	"fmt"
 	"regexp"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
@@ -39,7 +41,7 @@ func startObstacle(in *Input) obstacle {
 
 // noPodWords say why the Job has no Pod that could start.
 func noPodWords(in *Input) string {
-	if said := in.warning(in.Job.UID); said != "" {
+	if said := in.jobWarning(); said != "" {
 		return "the API server does not take the Job's Pod: " + refused.ReplaceAllString(said, "")
 	}
 	return "the Job has no Pod yet; kube-controller-manager makes it"
@@ -77,7 +79,7 @@ func containerObstacle(in *Input, pod *corev1.Pod, s corev1.ContainerStatus) *ob
 	}
 	if notUp(pod, s) {
 		return &obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed,
-			because(fmt.Sprintf("the sidecar container %s runs since %s and has not passed its startup probe; the tool starts after it", s.Name, clock(s.State.Running.StartedAt.Time)), in.warning(pod.UID))}
+			because(fmt.Sprintf("the sidecar container %s has not passed its startup probe; the tool starts after it", s.Name), in.probeWarning(pod))}
 	}
 	w := s.State.Waiting
 	if w == nil {
@@ -96,6 +98,11 @@ func containerObstacle(in *Input, pod *corev1.Pod, s corev1.ContainerStatus) *ob
 			fmt.Sprintf("the node %s pulls the image %s, where it does not have it, and starts the container %s", pod.Spec.NodeName, s.Image, s.Name)}
 	}
 	return &obstacle{v1alpha1.ReasonPulling, v1alpha1.ReasonStartFailed, because(fmt.Sprintf("the container %s cannot start (%s)", s.Name, w.Reason), w.Message)}
+}
+
+// probeWarning is what the last probe that failed said. That the container is started anew for it, again and again, is nothing new.
+func (in *Input) probeWarning(pod *corev1.Pod) string {
+	return in.lastWarning(pod.UID, func(e *eventsv1.Event, _ time.Time) bool { return e.Reason == "Unhealthy" })
 }
 
 // notUp says whether a sidecar runs and the others still wait for it.

@@ -3,8 +3,9 @@ package decide
 import (
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
 // How long the Job controller waits before a further attempt: the first time, doubled with each failure, and at most
@@ -14,17 +15,36 @@ const (
 	mostBackoff  = 10 * time.Minute
 )
 
-// backoff is how long after its last failure the Job gets its next Pod, at the latest.
-func backoff(job *batchv1.Job) time.Duration {
-	failures := job.Status.Failed
-	if failures == 0 {
+// backoff is how long after its last failure the Job gets its next Pod, at the latest. Failures that a podFailurePolicy ignores are counted
+// for that, and nowhere else.
+func backoff(in *Input) time.Duration {
+	failed := failures(in)
+	switch {
+	case in.Task.Status.StartedAt == nil && failed == 0:
+		return 0
+	case in.Job.Spec.PodFailurePolicy != nil:
+		return mostBackoff
+	case failed == 0:
 		return 0
 	}
 	wait := firstBackoff
-	for ; failures > 1 && wait < mostBackoff; failures-- {
+	for ; failed > 1 && wait < mostBackoff; failed-- {
 		wait *= 2
 	}
 	return min(wait, mostBackoff)
+}
+
+// Awaits says for which Pod that is not there the work waits, in a text that is another one for another wait; "" where it waits for none:
+// it has one, it may not start, or it has ended.
+func Awaits(in *Input) string {
+	pod := in.Newest()
+	if in.Job == nil || Ended(in.Job) || suspended(in) != nil || pod != nil && !podEnded(pod) || !toStart(in) {
+		return ""
+	}
+	if pod == nil {
+		return string(in.Job.UID)
+	}
+	return string(in.Job.UID) + " after " + string(pod.UID)
 }
 
 // toStart says whether the work is still to start in a Pod: in one that is there, or in one that the Job owes. What several Pods at a time
@@ -37,28 +57,35 @@ func toStart(in *Input) bool {
 	case pod == nil && in.Task.Status.StartedAt == nil:
 		return true
 	}
-	return !parallel(in.Job) && !announced(in.Job) && (pod == nil || triesAgain(in.Job, pod))
+	return !parallel(in.Job) && !announced(in.Job) && (pod == nil || triesAgain(in, pod))
+}
+
+// NothingRuns says whether the work has never begun, or has yet to begin in the Job's newest Pod: whatever is still to come of the Job nobody
+// waits for.
+func NothingRuns(in *Input) bool {
+	if pod := in.Newest(); pod != nil && !podEnded(pod) && !parallel(in.Job) {
+		return StartedAt(in.Job, []corev1.Pod{*pod}) == nil
+	}
+	return StartedAt(in.Job, in.Pods) == nil || in.Task.Status.Reason == v1alpha1.ReasonStartFailed
 }
 
 // triesAgain says whether the Job makes a further attempt after a Pod that has ended.
-func triesAgain(job *batchv1.Job, pod *corev1.Pod) bool {
-	limit := job.Spec.BackoffLimit
-	return pod.Status.Phase == corev1.PodFailed && limit != nil && *limit > 0 && job.Status.Failed <= *limit
+func triesAgain(in *Input, pod *corev1.Pod) bool {
+	limit := in.Job.Spec.BackoffLimit
+	return pod.Status.Phase == corev1.PodFailed && limit != nil && *limit > 0 && failures(in) <= *limit
 }
 
-// endOf is when a Pod that has ended did: when its last container ended, or else when it was seen not to be ready any more, or made.
-func endOf(pod *corev1.Pod) time.Time {
-	var last time.Time
-	for _, s := range statuses(pod) {
-		if t := s.State.Terminated; t != nil && t.FinishedAt.After(last) {
-			last = t.FinishedAt.Time
+// failures are those that the Job counts, and that it is about to count. Of those that a podFailurePolicy may ignore it counts what it says.
+func failures(in *Input) int32 {
+	counted := in.Job.Status.Failed
+	if in.Job.Spec.PodFailurePolicy != nil {
+		return counted
+	}
+	var seen int32
+	for i := range in.Pods {
+		if in.Pods[i].Status.Phase == corev1.PodFailed {
+			seen++
 		}
 	}
-	if c := podConditionOf(pod, corev1.PodReady); last.IsZero() && c != nil {
-		last = c.LastTransitionTime.Time
-	}
-	if last.IsZero() {
-		last = pod.CreationTimestamp.Time
-	}
-	return last
+	return max(counted, seen)
 }

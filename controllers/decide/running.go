@@ -54,7 +54,7 @@ func attemptEnded(in *Input, pod *corev1.Pod) *Verdict {
 	if lost != nil && LosesPod(lost.Reason) && pod.Status.Phase == corev1.PodFailed {
 		return working(lost.Reason, lost.Message)
 	}
-	if !triesAgain(in.Job, pod) {
+	if !triesAgain(in, pod) {
 		return working(v1alpha1.ReasonFinishing, fmt.Sprintf("the tool has ended; the Job %s is about to", in.Job.Name))
 	}
 	words := "failed"
@@ -66,10 +66,14 @@ func attemptEnded(in *Input, pod *corev1.Pod) *Verdict {
 		words = because(words, v.Message)
 	}
 	next := "the Job may try again"
-	if in.warning(in.Job.UID) != "" {
+	if in.jobWarning() != "" {
 		next = noPodWords(in)
 	}
-	return working(v1alpha1.ReasonRetrying, fmt.Sprintf("attempt %d of %d %s; %s", len(in.Pods), *in.Job.Spec.BackoffLimit+1, words, next))
+	of := ""
+	if in.Job.Spec.BackoffLimitPerIndex == nil { // then the other one means nothing
+		of = fmt.Sprintf(" of %d", *in.Job.Spec.BackoffLimit+1)
+	}
+	return working(v1alpha1.ReasonRetrying, fmt.Sprintf("attempt %d%s %s; %s", len(in.Pods), of, words, next))
 }
 
 // runningWords say where the work is: in its own words, else on which node.
@@ -99,6 +103,22 @@ func runningWords(in *Input, pod *corev1.Pod) string {
 	return words + " (" + amount + ")"
 }
 
+// justEnded decides on work that ended by itself before that time, and whose Job is about to say so: what finished first stands.
+func justEnded(in *Input, before time.Time) *Verdict {
+	pod := in.Newest()
+	end := workEnd(in.Job, pod)
+	if in.Job == nil || end == nil || parallel(in.Job) || !podEnded(pod) || stopped(pod) || triesAgain(in, pod) || !end.FinishedAt.Time.Before(before) {
+		return nil
+	}
+	left := end.FinishedAt.Add(jobGrace).Sub(in.Now)
+	if left <= 0 {
+		return nil
+	}
+	v := attemptEnded(in, pod)
+	v.Recheck = left
+	return v
+}
+
 // jobGrace is how long after its stopped Pod a Job may take to end.
 const jobGrace = 30 * time.Second
 
@@ -108,6 +128,11 @@ func cancelled(in *Input) *Verdict {
 		return nil
 	}
 	started := StartedAt(in.Job, in.Pods) != nil && !Released(in.Job)
+	if at := in.Task.Spec.Cancel.At; in.Immediate && at != nil {
+		if v := justEnded(in, at.Time); v != nil {
+			return v
+		}
+	}
 	if in.Immediate || !started {
 		return &Verdict{State: v1alpha1.TaskCancelled, Reason: v1alpha1.ReasonCancelled, Message: CancelWords(in.Task), Stop: true}
 	}

@@ -48,27 +48,23 @@ func startLeft(in *Input) time.Duration {
 	return startBase(in).Add(startDeadline(in)).Sub(in.Now)
 }
 
-// startBase is when the cluster could begin to start the work: a Job's startTime is set anew when it is resumed, and a further attempt
-// begins with its Pod, or when it is due.
+// startBase is when the cluster could begin to start the work: a Job's startTime is set anew when it is resumed, an attempt begins with its
+// Pod. Where there is none it counts since that was seen: when the last one went, and when a Job was let go on, nothing else says for sure,
+// and what nobody watched is not held against it.
 func startBase(in *Input) time.Time {
 	base := in.Job.CreationTimestamp.Time
-	if in.Job.Status.StartTime != nil {
-		base = in.Job.Status.StartTime.Time
-	}
-	later := base
-	switch pod := in.Newest(); {
-	case pod == nil && in.Task.Status.StartedAt != nil:
-		// Since when its Pod is gone nothing says but the task, which was written then.
-		if written := in.Task.Status.LastUpdatedAt; written != nil {
-			later = written.Add(backoff(in.Job))
+	later := func(t time.Time) {
+		if t.After(base) {
+			base = t
 		}
-	case pod != nil && podEnded(pod):
-		later = endOf(pod).Add(backoff(in.Job))
-	case len(in.Pods) > 1 || pod != nil && in.Task.Status.StartedAt != nil:
-		later = pod.CreationTimestamp.Time
 	}
-	if later.After(base) {
-		return later
+	if in.Job.Status.StartTime != nil {
+		later(in.Job.Status.StartTime.Time)
+	}
+	if pod := in.Newest(); pod != nil && !podEnded(pod) {
+		later(pod.CreationTimestamp.Time)
+	} else {
+		later(in.Waiting.Add(backoff(in)))
 	}
 	return base
 }

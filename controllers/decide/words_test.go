@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
@@ -56,7 +57,7 @@ func TestWordsOfWhatPassesFast(t *testing.T) {
 		"its namespace goes": {given(func(in *Input) { in.Job, in.JobGone, in.NamespaceEnding = nil, true, true; in.Task.Namespace = "team" }), "JobDeleted",
 			"the namespace team is being deleted, and the Job t was deleted with it", false, true},
 		"its Events could not be read yet": {given(deadline("30s"), func(in *Input) { in.Unread = true }), "Scheduling", "the Job has no Pod yet", false, false},
-		"its failed Pod waits for the next, for long": {given(deadline("1m"), retries(2, 1),
+		"its failed Pod waits for the next, for long": {given(deadline("1m"), retries(2, 1), waits(-40*time.Second),
 			pod(corev1.PodFailed, waiting("PodInitializing", ""), madeAt(-50*time.Second), func(p *corev1.Pod) {
 				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "before", State: terminated(2, "Error", -40*time.Second)}}
 			})), "Retrying", "attempt 1 of 3 failed: the tool never ran: the init container before ended with exit code 2; the Job may try again", false, false},
@@ -78,8 +79,8 @@ func TestWordsOfWhatPassesFast(t *testing.T) {
 			"the container mesh beside it does not run (ErrImagePull: no such host); the Pod is asked to end", true, true},
 		"done, and a container beside it crashes again and again": {given(pod(corev1.PodRunning, terminated(3, "Error", -19*time.Second), besideIs(waiting("CrashLoopBackOff", "")))), "ToolError",
 			"the container mesh beside it does not run (CrashLoopBackOff); the Pod is asked to end", true, true},
-		"a sidecar does not pass its startup probe": {given(pod(corev1.PodPending, waiting("PodInitializing", ""), volumes, sidecarNotUp, uid("a")), warnedOf("a", "Startup probe failed: no route")), "Pulling",
-			"the sidecar container proxy runs since 2026-11-29T11:59:30Z and has not passed its startup probe; the tool starts after it: Startup probe failed: no route", false, false},
+		"a sidecar does not pass its startup probe": {given(pod(corev1.PodPending, waiting("PodInitializing", ""), volumes, sidecarNotUp, uid("a")), probed("a", "Startup probe failed: no route")), "Pulling",
+			"the sidecar container proxy has not passed its startup probe; the tool starts after it: Startup probe failed: no route", false, false},
 		"an old Pod on a lost node, a newer one runs": {given(func(in *Input) { in.Node = lostNode("node1") }, pod(corev1.PodRunning, runningState, deletedAt(-time.Hour)),
 			pod(corev1.PodRunning, runningState, func(p *corev1.Pod) { p.Spec.NodeName = "node2" })), "Running", "the tool is running on node2", false, false},
 	} {
@@ -95,6 +96,15 @@ func TestWordsOfWhatPassesFast(t *testing.T) {
 // besideIs puts the container beside the work's into that state.
 func besideIs(state corev1.ContainerState) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = state }
+}
+
+// probed adds the Event of a probe that failed, and that of what the node did then.
+func probed(uid types.UID, note string) func(*Input) {
+	return func(in *Input) {
+		warnedOf(uid, note)(in)
+		in.Events[0].Reason = "Unhealthy"
+		warnedOf(uid, "Back-off restarting failed container")(in)
+	}
 }
 
 func sidecarNotUp(p *corev1.Pod) {

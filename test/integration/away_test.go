@@ -136,7 +136,7 @@ func tasksSayThatTheirNamespaceTerminates(t *testing.T) {
 		}
 	}
 	says(running, v1alpha1.TaskWorking, v1alpha1.ReasonEvicted, "the Pod "+pod.Name+" was deleted (its grace period ends at ")
-	says(refused, v1alpha1.TaskFailed, v1alpha1.ReasonJobRefused, "the API server refused the Job: ")
+	says(refused, v1alpha1.TaskFailed, v1alpha1.ReasonJobRefused, "the API server refused the Job of the McpTool "+tool.Name+": ")
 	if words := "namespace " + ns + " is being terminated"; !strings.HasSuffix(refused.Status.Message, words) {
 		t.Errorf("%q does not end with %q", refused.Status.Message, words)
 	}

@@ -450,6 +450,15 @@ func TestAJobOfSomebodyElseIsNamedAndLeftAlone(t *testing.T) {
 		return nil
 	})
 	before := job.DeepCopy()
+	earlier := callOf(newTool(ns, "none"), `{}`)
+	create(t, earlier)
+	awaitState(t, earlier, v1alpha1.TaskFailed, v1alpha1.ReasonToolNotFound)
+	eventually(t, "the controller has been at work for a while", func() error {
+		if since := time.Since(earlier.Status.FinishedAt.Time); since < 2*time.Second {
+			return fmt.Errorf("since %s", since)
+		}
+		return nil
+	})
 	create(t, task)
 	awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonJobConflict)
 	want := "a Job named " + job.Name + " exists and does not belong to this task"
