@@ -136,8 +136,9 @@ type McpToolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms') && duration(self) <= duration('1h')",message="must be between 100ms and 1h"
 	PollInterval *metav1.Duration `json:"pollInterval,omitempty"`
 
-	// startDeadline is how long the cluster may take to start the work, counted from the Job's creation or
-	// from the end of its suspension. A task that cannot start within it fails, saying why.
+	// startDeadline is how long the cluster may take to start the work, and each further attempt: counted from the Pod's creation, or from
+	// when the Job could make one. Time in a queue does not count. After that the task fails with the cause, and nothing more of it is
+	// started. 5m when absent.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be positive"

@@ -2,12 +2,15 @@ package endpoint
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/mcptask/mcptask/api/resultsecret"
+	"github.com/mcptask/mcptask/api/v1alpha1"
 	"github.com/mcptask/mcptask/mcpbridge/tasks"
 	"github.com/mcptask/mcptask/mcpbridge/wire"
 )
@@ -96,5 +99,19 @@ func (e *Endpoint) unshown(x *exchange, err error) *wire.Error {
 	failure := e.internal(x, err)
 	failure.Message = "The task has ended and its result is lost: what was stored of it was deleted or changed since. " +
 		"Whether the work may be done once more is for you to say, with a new call. " + failure.Message
+	return failure
+}
+
+// unread is unshown for a caller who waited for the result and may not know the task: who calls again instead has the work done again.
+func (e *Endpoint) unread(x *exchange, task *v1alpha1.McpTask, err error) *wire.Error {
+	failure := e.unshown(x, err)
+	if failure.Code == wire.CodeUnavailable {
+		data := map[string]string{}
+		_ = json.Unmarshal(failure.Data, &data) // it was made above
+		data["taskId"] = task.Name
+		failure.Data, _ = json.Marshal(data) // strings always marshal
+		failure.Message = fmt.Sprintf("The tool has ended, and its result cannot be read now. It is kept with the task %s; %s. A new call would do the work once more. The server's log names the cause under the id %s",
+			task.Name, whereItEnds(task), data["errorId"])
+	}
 	return failure
 }

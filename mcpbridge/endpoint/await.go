@@ -163,7 +163,11 @@ func (e *Endpoint) finishedAnswer(x *exchange, task *v1alpha1.McpTask) (*answer,
 	x.leave = append(x.leave, done) // the answer is written by the SDK
 	payload, err := e.payload(x, task)
 	if err != nil {
-		return nil, e.unshown(x, err)
+		failure := e.unread(x, task, err)
+		if failure.Code == wire.CodeUnavailable && takesHandle(x, x.tool) {
+			return e.handleAnswer(x, task)
+		}
+		return nil, failure
 	}
 	switch payload.Task.Status {
 	case v1alpha1.TaskFailed:

@@ -70,6 +70,34 @@ func TestAResultThatCannotBeReadNowIsNoFailureOfTheTask(t *testing.T) {
 		t.Errorf("who waits gets %+v", answer)
 	}
 	waiting.End(patience)
-	failsWith(t, session.Call(t, "tasks/result", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "try again")
+	failsWith(t, session.Call(t, "tasks/result", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "kubectl get mcptask "+id)
 	failsWith(t, f.alice.Call(t, "tasks/get", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "try again")
+}
+
+// Who waits for a result that cannot be read is told where it is, or gets the handle: a new call would do the work once more.
+func TestWhoWaitedForAResultThatCannotBeReadKnowsItsTask(t *testing.T) {
+	for name, support := range map[string]v1alpha1.TaskSupport{"a caller of a tool without tasks": v1alpha1.TaskSupportForbidden, "a caller with tasks": v1alpha1.TaskSupportOptional} {
+		t.Run(name, func(t *testing.T) {
+			s := &mcptest.Secrets{}
+			f := newFixture(t, func(c *Config) { c.Secrets = s })
+			f.offer("tool", waits(support, patience, patience))
+			s.Err = errors.New("connection refused")
+			answer, leave := start(t, f.alice, "tools/call", map[string]any{"name": "tool"})
+			defer leave()
+			eventually(t, "there is a task", func() bool { return f.cluster.count() == 1 })
+			task := f.cluster.only(t)
+			f.endLarge(t, s, task.Name)
+			r := answer()
+			if support == v1alpha1.TaskSupportOptional {
+				if resultType(t, r) != "task" || handleOf(t, r) != task.Name {
+					t.Errorf("got %s", r.Raw)
+				}
+				return
+			}
+			failsWith(t, r, wire.CodeUnavailable, 200, "kubectl get mcptask "+task.Name+" -n team")
+			if !strings.Contains(string(r.Error.Data), `"taskId":"`+task.Name+`"`) || !strings.Contains(r.Error.Message, "once more") {
+				t.Errorf("got %s", r.Raw)
+			}
+		})
+	}
 }

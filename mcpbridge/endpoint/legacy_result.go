@@ -139,7 +139,7 @@ func (e *Endpoint) replyEnd(x *exchange, task *v1alpha1.McpTask, related string)
 	defer done()
 	payload, err := e.payload(x, task)
 	if err != nil {
-		x.fail(e.unshown(x, err))
+		x.fail(e.unread(x, task, err))
 		return
 	}
 	if payload.Task.Status == v1alpha1.TaskFailed {
