@@ -79,12 +79,15 @@ func graceLeft(in *Input) time.Duration {
 	return most
 }
 
-// Leaving says whether the Pod is being taken away, by itself or with its Job, after its work has begun: what it says has to be
-// heard now.
+// Leaving says whether the Pod is being taken away, by itself or with its Job, after its work has begun: what it says, or has said, has to
+// be heard now.
 func Leaving(in *Input, pod *corev1.Pod) bool {
 	s := workStatus(in.Job, pod)
-	if s == nil || s.State.Running == nil && s.State.Terminated == nil || podEnded(pod) {
+	if s == nil || s.State.Running == nil && s.State.Terminated == nil {
 		return false
+	}
+	if podEnded(pod) {
+		return pod.DeletionTimestamp != nil // its node removes it at once
 	}
 	return in.JobGone || pod.DeletionTimestamp != nil || in.Job != nil && in.Job.DeletionTimestamp != nil
 }

@@ -150,6 +150,9 @@ func (r *run) resultIsRight(t *task, e ended) {
 		if t.kind == work.Large && len(result.Content) > 0 && strings.Contains(result.Content[0].Text, "bytes") {
 			return // it was too large, and that is said
 		}
+		if t.kind != work.Large && r.outputLost(t, e.text) {
+			return
+		}
 		r.wrong("results are right", t.name, "%s work has no result: %.300s", t.kind, e.text)
 	case content.Nonce != t.nonce:
 		r.wrong("results are right", t.name, "the result of %q has the nonce %q", t.nonce, content.Nonce)
@@ -163,6 +166,26 @@ func (r *run) resultIsRight(t *task, e ended) {
 			}
 		}
 	}
+}
+
+// outputLost says whether a fault took what the work put out before anybody could read it: its Pod was deleted without grace, and the result
+// says that the output went with it; or its containerd was killed while the work ran, which writes the log of a node.
+func (r *run) outputLost(t *task, text string) bool {
+	for _, f := range r.Faults {
+		switch {
+		case f.Kind == "delete-work" && f.Task == t.name && strings.Contains(text, "The Pod is gone, and its output with it."):
+			return true
+		case f.Kind != "stop-node" && f.Kind != "kill-containerd":
+			continue
+		}
+		for _, pod := range t.pods {
+			ended := slices.IndexFunc(pod, func(o record.Object) bool { return o.State == "Succeeded" })
+			if ended >= 0 && pod[ended].Node == f.Node && f.Began.Before(pod[ended].At) && f.Ended.After(pod[0].At) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 const (

@@ -197,7 +197,7 @@ func (r *run) resolves(t *task) {
 	}
 	for _, read := range t.reads {
 		switch {
-		case read.Refused != "" && !strings.Contains(read.Refused, "-32603"):
+		case read.Refused != "" && !strings.Contains(read.Refused, "-32603") && !strings.Contains(read.Refused, `"code":503`):
 			r.wrong("handles resolve", t.name, "%s by %s was refused: %s", read.Via, read.Client, read.Refused)
 		case !read.Unknown:
 		case until.IsZero():

@@ -88,6 +88,7 @@ func tell(t *testing.T, kind, result string) story {
 	}
 	s.deed(7, work.Effect, "paid")
 	s.deed(7, work.Done, "")
+	s.object(7.5, "MODIFIED", "Pod", "Succeeded", "")
 	s.object(8, "MODIFIED", "McpTask", "completed", "Succeeded")
 	s.read(9, one, "completed", result)
 	s.read(10, two, "completed", result)
@@ -252,6 +253,29 @@ func TestWhatAFaultExplainsIsNotBlamed(t *testing.T) {
 	} {
 		s := tell(t, work.Short, short)
 		fail(s)
+		s.Log.Fault(c.fault)
+		if found := Judge(s.Log).Violations; len(found) == 0 != c.explained {
+			t.Errorf("%+v: %v", c.fault, found)
+		}
+	}
+}
+
+func TestOutputThatAFaultTookIsNotBlamed(t *testing.T) {
+	const nothing, said = `{"content":[]}`, `{"content":[{"type":"text","text":"The Pod is gone, and its output with it."}]}`
+	for _, c := range []struct {
+		result    string
+		fault     record.Fault
+		explained bool
+	}{
+		{nothing, record.Fault{Kind: "kill-containerd", Node: "node1", Began: at(3), Ended: at(4)}, true},
+		{nothing, record.Fault{Kind: "kill-containerd", Node: "node2", Began: at(3), Ended: at(4)}, false},
+		{nothing, record.Fault{Kind: "kill-containerd", Node: "node1", Began: at(9), Ended: at(10)}, false}, // the log was written
+		{nothing, record.Fault{Kind: "kill-kubelet", Node: "node1", Began: at(3), Ended: at(4)}, false},     // it writes none
+		{nothing, record.Fault{Kind: "delete-work", Task: name, Began: at(7), Ended: at(7)}, false},         // and nothing says so
+		{said, record.Fault{Kind: "delete-work", Task: name, Began: at(7), Ended: at(7)}, true},
+		{said, record.Fault{Kind: "delete-work", Task: "another", Began: at(7), Ended: at(7)}, false},
+	} {
+		s := tell(t, work.Short, c.result)
 		s.Log.Fault(c.fault)
 		if found := Judge(s.Log).Violations; len(found) == 0 != c.explained {
 			t.Errorf("%+v: %v", c.fault, found)
