@@ -35,10 +35,10 @@ func backoff(in *Input) time.Duration {
 }
 
 // Awaits says for which Pod that is not there the work waits, in a text that is another one for another wait; "" where it waits for none:
-// it has one, it may not start, or it has ended.
+// it has one, it may not start, it has ended, or the Pod that was given back has to end first.
 func Awaits(in *Input) string {
 	pod := in.Newest()
-	if in.Job == nil || Ended(in.Job) || suspended(in) != nil || pod != nil && !podEnded(pod) || !toStart(in) {
+	if in.Job == nil || Ended(in.Job) || suspended(in) != nil || in.Ending != nil || pod != nil && !podEnded(pod) || !toStart(in) {
 		return ""
 	}
 	if pod == nil {
