@@ -54,9 +54,6 @@ func (r *TaskReconciler) waitWithoutPod(ctx context.Context, task *v1alpha1.McpT
 // tellRelease makes an Event of what stands on the Job about its Pod: that it was given back, or that the Job goes on. Which Pod, and
 // after how many answers, is part of its action, so that a person hears of each time.
 func (r *TaskReconciler) tellRelease(task *v1alpha1.McpTask, job *batchv1.Job) {
-	if job == nil {
-		return
-	}
 	switch given := decide.ReleaseOf(job); {
 	case given == nil:
 	case given.Resumed:

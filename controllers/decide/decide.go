@@ -99,11 +99,13 @@ var policies = []policy{
 func Decide(in *Input) Verdict {
 	v := decide(in)
 	lastWords(in, &v)
-	if left, goes := leavesIn(in); goes && !v.State.Terminal() && (v.Recheck == 0 || left < v.Recheck) {
-		v.Recheck = left
+	if v.State.Terminal() {
+		return v
 	}
-	if left, limited := lifeLeft(in); limited && !v.State.Terminal() && (v.Recheck == 0 || left < v.Recheck) {
-		v.Recheck = left
+	for _, due := range []func(*Input) (time.Duration, bool){leavesIn, lifeLeft} {
+		if left, ok := due(in); ok && (v.Recheck == 0 || left < v.Recheck) {
+			v.Recheck = left
+		}
 	}
 	return v
 }

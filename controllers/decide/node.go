@@ -49,13 +49,13 @@ func leavesIn(in *Input) (time.Duration, bool) {
 	if pod == nil {
 		pod = in.Ending
 	}
-	switch {
-	case pod == nil || podEnded(pod) || pod.DeletionTimestamp == nil:
+	if pod == nil || podEnded(pod) || pod.DeletionTimestamp == nil {
 		return 0, false
-	case pastGrace(in, pod):
-		return lookAgain, true
 	}
-	return pod.DeletionTimestamp.Add(graceSlack + time.Second).Sub(in.Now), true
+	if left := pod.DeletionTimestamp.Add(graceSlack + time.Second).Sub(in.Now); left > 0 {
+		return left, true
+	}
+	return lookAgain, true
 }
 
 func markedNotReady(pod *corev1.Pod) bool {

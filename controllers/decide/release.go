@@ -132,10 +132,8 @@ func comingBack(in *Input) *Verdict {
 	if in.Ending == nil || in.Newest() != nil {
 		return nil
 	}
-	v := working(v1alpha1.ReasonScheduling, fmt.Sprintf("an answer has come; the work gets a Pod again when the Pod %s, which was given back, has ended (its grace period ends at %s)",
+	return working(v1alpha1.ReasonScheduling, fmt.Sprintf("an answer has come; the work gets a Pod again when the Pod %s, which was given back, has ended (its grace period ends at %s)",
 		in.Ending.Name, clock(in.Ending.DeletionTimestamp.Time)))
-	v.Recheck = max(in.Ending.DeletionTimestamp.Add(graceSlack).Sub(in.Now), graceSlack) // its node may be gone
-	return v
 }
 
 // noPodKept begins the message of a task whose Pod was given back.

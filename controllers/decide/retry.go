@@ -60,13 +60,19 @@ func toStart(in *Input) bool {
 	return !parallel(in.Job) && !announced(in.Job) && (pod == nil || triesAgain(in, pod))
 }
 
-// NothingRuns says whether the work has never begun, or has yet to begin in the Job's newest Pod: whatever is still to come of the Job nobody
-// waits for.
+// NothingRuns says whether the work runs in no Pod of the Job, and what is still to come of the Job nobody waits for: it has never begun, or
+// could not begin again.
 func NothingRuns(in *Input) bool {
-	if pod := in.Newest(); pod != nil && !podEnded(pod) && !parallel(in.Job) {
-		return StartedAt(in.Job, []corev1.Pod{*pod}) == nil
+	waits := in.Task.Status.Reason == v1alpha1.ReasonStartFailed || StartedAt(in.Job, in.Pods) == nil
+	for i := range in.Pods {
+		if pod := in.Pods[i : i+1]; !podEnded(&pod[0]) {
+			if StartedAt(in.Job, pod) != nil {
+				return false
+			}
+			waits = true
+		}
 	}
-	return StartedAt(in.Job, in.Pods) == nil || in.Task.Status.Reason == v1alpha1.ReasonStartFailed
+	return waits
 }
 
 // triesAgain says whether the Job makes a further attempt after a Pod that has ended.

@@ -34,12 +34,11 @@ func running(in *Input) *Verdict {
 	}
 	if leaving := leaving(pod); leaving != nil && s.State.Running != nil {
 		v = leaving
-		if v.Recheck = pod.DeletionTimestamp.Add(graceSlack).Sub(in.Now) + time.Second; pastGrace(in, pod) {
-			v.Recheck = lookAgain
-		}
 	}
-	if words := nodeWords(in, pod); words != "" {
+	if words := nodeWords(in, pod); words != "" && s.State.Running != nil {
 		v.Message = words + "; whether the tool still runs there is not known"
+	} else if words != "" {
+		v.Message += "; " + words
 	}
 	return v
 }

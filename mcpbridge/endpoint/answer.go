@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -86,32 +85,33 @@ func (e *Endpoint) internal(x *exchange, err error) *wire.Error {
 
 // unshown says why a task cannot be shown: it is gone, or its result is, or that cannot be read now.
 func (e *Endpoint) unshown(x *exchange, err error) *wire.Error {
-	if errors.Is(err, tasks.ErrUnknown) {
-		return wire.UnknownTask()
-	}
-	var damaged *resultsecret.Damaged
-	if !errors.As(err, &damaged) {
-		failure := e.unavailable(x, err)
-		failure.Code = wire.CodeUnavailable // a stream has no other status
-		failure.Message = "The cluster does not answer now, try again. " + failure.Message
-		return failure
-	}
-	failure := e.internal(x, err)
-	failure.Message = "The task has ended and its result is lost: what was stored of it was deleted or changed since. " +
-		"Whether the work may be done once more is for you to say, with a new call. " + failure.Message
-	return failure
+	return e.cannotShow(x, err, "The cluster does not answer now, try again.")
 }
 
 // unread is unshown for a caller who waited for the result and may not know the task: who calls again instead has the work done again.
 func (e *Endpoint) unread(x *exchange, task *v1alpha1.McpTask, err error) *wire.Error {
-	failure := e.unshown(x, err)
+	failure := e.cannotShow(x, err, fmt.Sprintf("The tool has ended, and its result cannot be read now. It is kept with the task %s; %s. A new call would do the work once more.",
+		task.Name, whereItEnds(task)))
 	if failure.Code == wire.CodeUnavailable {
-		data := map[string]string{}
-		_ = json.Unmarshal(failure.Data, &data) // it was made above
-		data["taskId"] = task.Name
-		failure.Data, _ = json.Marshal(data) // strings always marshal
-		failure.Message = fmt.Sprintf("The tool has ended, and its result cannot be read now. It is kept with the task %s; %s. A new call would do the work once more. The server's log names the cause under the id %s",
-			task.Name, whereItEnds(task), data["errorId"])
+		failure.Data = wire.TaskData(task.Name)
 	}
+	return failure
+}
+
+// cannotShow is either; now is what is said where the result cannot be read now.
+func (e *Endpoint) cannotShow(x *exchange, err error, now string) *wire.Error {
+	if errors.Is(err, tasks.ErrUnknown) {
+		return wire.UnknownTask()
+	}
+	var damaged *resultsecret.Damaged
+	if errors.As(err, &damaged) {
+		failure := e.internal(x, err)
+		failure.Message = "The task has ended and its result is lost: what was stored of it was deleted or changed since. " +
+			"Whether the work may be done once more is for you to say, with a new call. " + failure.Message
+		return failure
+	}
+	failure := e.unavailable(x, err)
+	failure.Code = wire.CodeUnavailable // a stream has no other status
+	failure.Message = now + " " + failure.Message
 	return failure
 }

@@ -70,7 +70,7 @@ func TestAResultThatCannotBeReadNowIsNoFailureOfTheTask(t *testing.T) {
 		t.Errorf("who waits gets %+v", answer)
 	}
 	waiting.End(patience)
-	failsWith(t, session.Call(t, "tasks/result", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "kubectl get mcptask "+id)
+	failsWith(t, session.Call(t, "tasks/result", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "try again")
 	failsWith(t, f.alice.Call(t, "tasks/get", map[string]any{"taskId": id}), wire.CodeUnavailable, 503, "try again")
 }
 

@@ -138,7 +138,11 @@ func (e *Endpoint) replyEnd(x *exchange, task *v1alpha1.McpTask, related string)
 	}
 	defer done()
 	payload, err := e.payload(x, task)
-	if err != nil {
+	switch {
+	case err != nil && related != "": // the caller knows the task and may ask again
+		x.fail(e.unshown(x, err))
+		return
+	case err != nil:
 		x.fail(e.unread(x, task, err))
 		return
 	}

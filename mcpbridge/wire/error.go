@@ -85,9 +85,14 @@ func LimitReached(limit string, value int64, retryAfter time.Duration, words str
 
 // ServerLeaves says that the wait for a task ends because the server does. The task goes on; then says how its result is had.
 func ServerLeaves(task, then string) *Error {
-	data, _ := json.Marshal(map[string]string{"taskId": task}) // strings always marshal
-	return &Error{Code: CodeUnavailable, Data: data,
+	return &Error{Code: CodeUnavailable, Data: TaskData(task),
 		Message: "This server is restarting and cannot wait for the result. The task goes on as " + task + "; " + then}
+}
+
+// TaskData is the data of an error of a call that names its task.
+func TaskData(task string) json.RawMessage {
+	data, _ := json.Marshal(map[string]string{"taskId": task}) // strings always marshal
+	return data
 }
 
 // RetryAfterSeconds is RetryAfter in whole seconds, rounded up.

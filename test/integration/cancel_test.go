@@ -192,3 +192,40 @@ func TestCancellationAndEndAtTheSameTimeAreDecidedOnce(t *testing.T) {
 		})
 	}
 }
+
+// The Job controller takes a second or more to say that a Job has ended whose Pod has: what is asked for in between comes too late.
+func TestWorkThatHasEndedStandsBeforeItsJobSaysSo(t *testing.T) {
+	t.Run("its ttl passes", func(t *testing.T) {
+		t.Parallel()
+		ns := newNamespace(t)
+		startOperator(t, ns, faults{})
+		task := callOf(readyTool(t, ns, nil), `{}`)
+		task.Spec.TTL = lasting(8 * time.Second)
+		create(t, task)
+		pod := awaitRunning(t, task)
+		eventually(t, "its ttl has almost passed", func() error {
+			if left := time.Until(task.CreationTimestamp.Add(8 * time.Second)); left > 500*time.Millisecond {
+				return fmt.Errorf("%s are left", left)
+			}
+			return nil
+		})
+		play(t, pod, ended(0, "done"))
+		awaitEnd(t, task)
+		if task.Status.State != v1alpha1.TaskCompleted {
+			t.Errorf("it is %s/%s: %s", task.Status.State, task.Status.Reason, task.Status.Message)
+		}
+	})
+	t.Run("it is cancelled, of an Immediate tool", func(t *testing.T) {
+		t.Parallel()
+		ns := newNamespace(t)
+		startOperator(t, ns, faults{})
+		task := callOf(readyTool(t, ns, func(s *v1alpha1.McpToolSpec) { s.Execution.CancelMode = v1alpha1.CancelModeImmediate }), `{}`)
+		create(t, task)
+		play(t, awaitRunning(t, task), ended(0, "done"))
+		cancelTask(t, task)
+		awaitEnd(t, task)
+		if task.Status.State != v1alpha1.TaskCompleted {
+			t.Errorf("it is %s/%s: %s", task.Status.State, task.Status.Reason, task.Status.Message)
+		}
+	})
+}

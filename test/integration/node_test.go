@@ -75,6 +75,40 @@ func TestWorkWhoseNodeIsLostSaysSo(t *testing.T) {
 	tests.wait.Wait()
 }
 
+// Whatever a task was doing when its Pod was taken from a silent node: it comes to an end soon after the Pod's grace, and nobody has to touch it.
+func TestATaskOnASilentNodeEndsByItself(t *testing.T) {
+	t.Parallel()
+	newNode(t, newNamespace(t)+"-other")
+	tests := &atOnce{t: t, slots: make(chan struct{}, 2)}
+	tests.run("its end was asked for", func(t *testing.T) {
+		w := workOnNode(t, evictedSoon)
+		w.silence(t)
+		cancelTask(t, w.task)
+		awaitState(t, w.task, v1alpha1.TaskWorking, v1alpha1.ReasonCancelling)
+		w.awaitEviction(t)
+		awaitState(t, w.task, v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled)
+		if words := w.task.Status.Message; !strings.HasPrefix(words, "cancelled by ann; the node "+w.node.Name+" has not been ready since ") {
+			t.Errorf("message %q", words)
+		}
+		w.comesBack(t)
+	})
+	tests.run("its work had ended, and a container beside it had not", func(t *testing.T) {
+		w := workOnNode(t, func(s *v1alpha1.McpToolSpec) { withMesh(s); evictedSoon(s) })
+		play(t, w.pod, func(s *corev1.PodStatus) {
+			ended(0, "done")(s)
+			s.Phase = corev1.PodRunning
+			s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: "mesh", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}})
+		})
+		w.silence(t)
+		w.awaitEviction(t)
+		within(t, 30*time.Second, "the task ends", func() error { return w.ended(t) })
+		if w.task.Status.State != v1alpha1.TaskCompleted {
+			t.Errorf("its work ended with exit code 0, and the task is %s/%s: %s", w.task.Status.State, w.task.Status.Reason, w.task.Status.Message)
+		}
+	})
+	tests.wait.Wait()
+}
+
 // newNode makes a node that says it is ready, in a zone of its own: what the cluster does to one does not wait for what it does to another.
 func newNode(t *testing.T, name string) *corev1.Node {
 	t.Helper()
