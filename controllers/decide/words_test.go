@@ -75,6 +75,8 @@ func TestWordsOfWhatPassesFast(t *testing.T) {
 			pod(corev1.PodFailed, terminated(0, "Completed", -9*time.Second))), "Succeeded", "", true, true},
 		"done, and a container beside it has not started": {given(pod(corev1.PodPending, terminated(0, "Completed", -9*time.Second), besideIs(waiting("ErrImagePull", "no such host")))), "Finishing",
 			"the tool has ended; the container mesh beside it does not run (ErrImagePull: no such host); the Pod is asked to end at", false, false},
+		"done, and the image of a container beside it is tried again later": {given(pod(corev1.PodPending, terminated(0, "Completed", -9*time.Second), besideIs(waiting("ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: no such host`)))), "Finishing",
+			"the tool has ended; the container mesh beside it does not run (ErrImagePull: no such host); the Pod is asked to end at", false, false},
 		"done, and a container beside it cannot start": {given(pod(corev1.PodPending, terminated(0, "Completed", -19*time.Second), besideIs(waiting("ErrImagePull", "no such host")))), "Succeeded",
 			"the container mesh beside it does not run (ErrImagePull: no such host); the Pod is asked to end", true, true},
 		"done, and a container beside it crashes again and again": {given(pod(corev1.PodRunning, terminated(3, "Error", -19*time.Second), besideIs(waiting("CrashLoopBackOff", "")))), "ToolError",

@@ -65,7 +65,7 @@ func besideWords(in *Input, pod *corev1.Pod) string {
 		case s.State.Running != nil:
 			return fmt.Sprintf("the container %s beside it still runs", s.Name)
 		case s.State.Waiting != nil:
-			return fmt.Sprintf("the container %s beside it does not run (%s)", s.Name, because(s.State.Waiting.Reason, s.State.Waiting.Message))
+			return fmt.Sprintf("the container %s beside it does not run (%s)", s.Name, because(pullFailure(s.State.Waiting)))
 		}
 	}
 	return ""
