@@ -20,134 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
-
-// scenario is one life of a task.
-type scenario struct {
-	tool func(*v1alpha1.McpToolSpec)
-	// play is what the node and people do, one after another, waiting for each other.
-	play func(*testing.T, *v1alpha1.McpTask)
-	// reason is how it ends when nothing goes wrong.
-	reason string
-	// endsPod says that the Pod ends because it is asked to.
-	endsPod bool
-}
-
-var scenarios = map[string]scenario{
-	"quick success": {
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			play(t, awaitPod(t, task), ended(0, `{"answer":42}`))
-		},
-		reason: v1alpha1.ReasonSucceeded,
-	},
-	"tool error with a retry": {
-		tool: func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.BackoffLimit = ptr.To[int32](1) },
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			first := awaitPod(t, task)
-			play(t, first, ended(1, "of the first attempt"))
-			play(t, awaitRetry(t, task, first), ended(3, "of the second attempt"))
-		},
-		reason: v1alpha1.ReasonToolError,
-	},
-	"cancelled while running": {
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			pod := awaitRunning(t, task)
-			cancelTask(t, task)
-			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonCancelling)
-			awaitDeadline(t, pod, 1)
-			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
-		},
-		reason: v1alpha1.ReasonCancelled, endsPod: true,
-	},
-	"cancelled before its start": {
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			awaitPod(t, task)
-			cancelTask(t, task)
-		},
-		reason: v1alpha1.ReasonCancelled,
-	},
-	"cancelled at once": {
-		tool: func(s *v1alpha1.McpToolSpec) { s.Execution.CancelMode = v1alpha1.CancelModeImmediate },
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			pod := awaitRunning(t, task)
-			cancelTask(t, task)
-			awaitDeadline(t, pod, 1)
-			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
-		},
-		reason: v1alpha1.ReasonCancelled, endsPod: true,
-	},
-	"cannot start": {
-		tool:   func(s *v1alpha1.McpToolSpec) { s.StartDeadline = lasting(6 * time.Second) },
-		play:   func(t *testing.T, task *v1alpha1.McpTask) { awaitPod(t, task) },
-		reason: v1alpha1.ReasonUnschedulable,
-	},
-	"expiring": {
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			pod := awaitRunning(t, task)
-			if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(`{"spec":{"ttl":"1s"}}`)); err != nil {
-				t.Fatal(err)
-			}
-			awaitDeadline(t, pod, 1)
-			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
-		},
-		reason: v1alpha1.ReasonExpired, endsPod: true,
-	},
-	"asking": {
-		tool: withRuntime,
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			pod := awaitPod(t, task)
-			play(t, pod, runningSince(metav1.Now()))
-			eventually(t, "the task names its Pod", func() error {
-				if err := read(t, task); err != nil || !slices.Contains(task.Status.PodUIDs, pod.UID) {
-					return fmt.Errorf("podUIDs %v, %v", task.Status.PodUIDs, err)
-				}
-				return nil
-			})
-			tell(t, task, pod, `"sequence":1,"inputRequests":[{"key":"k-1","method":"elicitation/create","params":{"message":"Approve?"}}]`)
-			awaitState(t, task, v1alpha1.TaskInputRequired, v1alpha1.ReasonAwaitingInput)
-			answer := `[{"op":"add","path":"/spec/inputResponses","value":[{"key":"k-1","response":{"action":"accept"},"answeredBy":{"principal":"ann","via":"mcp"}}]}]`
-			if err := k8s.Patch(t.Context(), task.DeepCopy(), jsonPatch(answer)); err != nil {
-				t.Fatal(err)
-			}
-			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
-			tell(t, task, pod, `"sequence":2,"outcome":"result","result":{"inline":{"content":[],"structuredContent":{"paid":true}},"size":13}`)
-			play(t, pod, ended(0, ""))
-		},
-		reason: v1alpha1.ReasonSucceeded,
-	},
-	"given back while a person thinks": {
-		tool: func(s *v1alpha1.McpToolSpec) {
-			withRuntime(s)
-			s.Runtime.WhileWaiting = v1alpha1.WhileWaitingRelease
-		},
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			first := onNode(t, task, nil)
-			question := formQuestion("k-1", "Approve?")
-			tellNow(t, task, first, `"sequence":1,"inputRequests":[`+question+`]`)
-			awaitReleased(t, task, first)
-			endOn(t, first, 143)
-			answerTo(t, task, "k-1")
-			second := onNode(t, task, []types.UID{first.UID})
-			tellNow(t, task, second, `"sequence":1,"inputRequests":[`+question+`],"outcome":"result","result":{"inline":{"content":[],"structuredContent":{"paid":true}},"size":13}`)
-			play(t, second, ended(0, ""))
-		},
-		reason: v1alpha1.ReasonSucceeded,
-	},
-	"Job deleted by hand": {
-		play: func(t *testing.T, task *v1alpha1.McpTask) {
-			awaitRunning(t, task)
-			if err := k8s.Delete(t.Context(), jobOf(task), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-				t.Fatal(err)
-			}
-		},
-		reason: v1alpha1.ReasonJobDeleted,
-	},
-}
 
 // ending is all that must be the same whatever happened to the controllers.
 type ending struct {
@@ -160,55 +36,6 @@ type ending struct {
 	Finalizers []string
 	// Moved says what changed after the end.
 	Moved []string
-}
-
-func cancelTask(t *testing.T, task *v1alpha1.McpTask) {
-	t.Helper()
-	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(fmt.Sprintf(`{"spec":{"cancel":{"requested":true,"by":"ann","at":%q}}}`, time.Now().UTC().Format(time.RFC3339)))); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// awaitRunning plays a Pod that runs until the task says so.
-func awaitRunning(t *testing.T, task *v1alpha1.McpTask) *corev1.Pod {
-	t.Helper()
-	pod := awaitPod(t, task)
-	play(t, pod, runningSince(metav1.Now()))
-	awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
-	return pod
-}
-
-func awaitDeadline(t *testing.T, pod *corev1.Pod, want int64) {
-	t.Helper()
-	eventually(t, "the Pod is asked to end", func() error {
-		if err := read(t, pod); err != nil {
-			return err
-		}
-		if d := pod.Spec.ActiveDeadlineSeconds; d == nil || *d != want {
-			return fmt.Errorf("its activeDeadlineSeconds is %v", d)
-		}
-		return nil
-	})
-}
-
-// awaitRetry waits for another Pod of the task than the first.
-func awaitRetry(t *testing.T, task *v1alpha1.McpTask, first *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	var retry *corev1.Pod
-	eventually(t, "a second attempt", func() error {
-		var pods corev1.PodList
-		if err := k8s.List(t.Context(), &pods, client.InNamespace(task.Namespace), client.MatchingLabels{v1alpha1.LabelTask: task.Name}); err != nil {
-			return err
-		}
-		for i := range pods.Items {
-			if pods.Items[i].UID != first.UID {
-				retry = &pods.Items[i]
-				return nil
-			}
-		}
-		return fmt.Errorf("there is none")
-	})
-	return retry
 }
 
 // readyTool makes a tool that is Ready without any controller.
@@ -263,14 +90,26 @@ func (s scenario) live(t *testing.T, all ...faults) (ending, []string) {
 	s.play(t, task)
 	awaitEnd(t, task)
 	awaitGone(t, "the Job", jobOf(task))
+	result := map[string]bool{} // the Secrets of the task's result, which are whole
+	if r := task.Status.Result; r != nil && r.SecretRef != nil {
+		storedResult(t, task)
+		for _, part := range parts(t, task)[:r.SecretRef.Parts] {
+			result[part.Name] = true
+		}
+	}
 	var left []string
-	eventually(t, "nothing is left but the task", func() error {
+	eventually(t, "nothing is left but the task and its result", func() error {
 		left = nil
 		for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &corev1.SecretList{}} {
 			if err := k8s.List(t.Context(), list, client.InNamespace(ns)); err != nil {
 				return err
 			}
-			if err := meta.EachListItem(list, func(o runtime.Object) error { left = append(left, fmt.Sprintf("%T", o)); return nil }); err != nil {
+			if err := meta.EachListItem(list, func(o runtime.Object) error {
+				if !result[o.(client.Object).GetName()] {
+					left = append(left, fmt.Sprintf("%T", o))
+				}
+				return nil
+			}); err != nil {
 				return err
 			}
 		}
@@ -288,11 +127,13 @@ func (s scenario) live(t *testing.T, all ...faults) (ending, []string) {
 		*into = string(raw)
 	}
 	names := strings.NewReplacer(task.Name, "TASK", ns, "NAMESPACE")
-	podName := regexp.MustCompile(`TASK-[a-z0-9]{5}`)
+	podName := regexp.MustCompile(`TASK-[a-z0-9]{5}\b`)
+	secretName := regexp.MustCompile(`TASK-[a-f0-9]{16}-`)
 	// What was seen last before a Job went depends on how far the cache was.
 	before := regexp.MustCompile(` \(before that: .*\)`)
 	for _, words := range []*string{&end.Message, &end.Result, &end.Error} {
-		*words = before.ReplaceAllString(podName.ReplaceAllString(names.Replace(*words), "POD"), "")
+		*words = secretName.ReplaceAllString(podName.ReplaceAllString(names.Replace(*words), "POD"), "SECRET-")
+		*words = before.ReplaceAllString(*words, "")
 	}
 	end.Events = awaitAllEvents(t, task)
 	seen.mu.Lock()
@@ -392,14 +233,25 @@ func (s scenario) certain(kind string, nth int, want ending) bool {
 		return nth <= len(want.Events)
 	case "create v1.Job", "delete v1.Job":
 		return nth == 1
+	case "create v1.Secret":
+		return true
 	case "patch v1.Job":
 		return nth <= 2 // it is suspended, and goes on
 	}
 	return false
 }
 
-// The controller is killed before each of its writes, and after each before it sees the answer. Another one takes over. The end is
-// that of a life in which nothing happened. Where a life has no such write it is one more in which nothing happened; that is right only
+// old is how far the cache is behind what the controller itself has written of these.
+func old(resources ...string) map[string]time.Duration {
+	lag := map[string]time.Duration{}
+	for _, resource := range resources {
+		lag[resource] = 1500 * time.Millisecond
+	}
+	return lag
+}
+
+// The controller is killed before each of its writes, and after each before it sees the answer, its cache up to date or not. Another one
+// takes over. The end is that of a life in which nothing happened. Where a life has no such write it is one more in which nothing happened; that is right only
 // for writes that are not certain.
 func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
 	t.Parallel() // beside it others wait
@@ -418,10 +270,10 @@ func TestTheControllerMayBeKilledAtEveryWrite(t *testing.T) {
 			}
 			for i, kind := range writes {
 				nth := times(writes[:i+1], kind)
-				for _, applied := range []bool{false, true} {
-					when := map[bool]string{false: "before", true: "after"}[applied]
+				for when, f := range map[string]faults{"before": {}, "after": {applied: true}, "with an old cache, after": {applied: true, lag: old("mcptasks", "jobs", "pods")}} {
+					f.killAt, f.kind = nth, kind
 					tests.run(fmt.Sprintf("%s/%s %s %d", name, when, kind, nth), func(t *testing.T) {
-						got, wrote := s.live(t, faults{killAt: nth, kind: kind, applied: applied})
+						got, wrote := s.live(t, f)
 						if !reflect.DeepEqual(got, want) {
 							t.Errorf("got  %+v\nwant %+v\nthe first controller wrote %s", got, want, strings.Join(wrote, ", "))
 						}
@@ -467,13 +319,7 @@ func sameEnd(t *testing.T, kinds map[string][]faults) {
 }
 
 func TestAStaleCacheChangesNothing(t *testing.T) {
-	behind := func(resources ...string) []faults {
-		f := faults{lag: map[string]time.Duration{}}
-		for _, resource := range resources {
-			f.lag[resource] = 1500 * time.Millisecond
-		}
-		return []faults{f}
-	}
+	behind := func(resources ...string) []faults { return []faults{{lag: old(resources...)}} }
 	sameEnd(t, map[string][]faults{
 		"tasks are behind":         behind("mcptasks"),
 		"Jobs are behind":          behind("jobs"),
