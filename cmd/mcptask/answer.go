@@ -132,9 +132,13 @@ func (f *answerFlags) response(question form) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	properties := readSchema(question.Schema).Properties
+	schema := readSchema(question.Schema)
+	properties := schema.Properties
 	content := map[string]json.RawMessage{}
 	for _, pair := range pairs {
+		if _, known := properties[pair.name]; !known && schema.closed() {
+			return nil, usagef("the form has no field %s, but: %s", pair.name, oneLine(strings.Join(slices.Sorted(maps.Keys(properties)), ", ")))
+		}
 		value, ok := properties[pair.name].Type.value(pair.value)
 		if !ok {
 			return nil, usagef("--set %s=%s: the form wants %s here", pair.name, pair.value, strings.Join(properties[pair.name].Type, " or "))

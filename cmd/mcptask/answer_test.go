@@ -48,6 +48,7 @@ func TestAnswersThatCannotBe(t *testing.T) {
 		"visit a form":     {one, "--visited", "this question is a form"},
 		"fill in a URL":    {two, "--key u-1 --set a=1", "visit it and answer with --visited"},
 		"of another type":  {one, "--set amount=much", "the form wants integer here"},
+		"no such field":    {one, "--set amont=1", "the form has no field amont, but: amount, approve, why"},
 		"no object":        {one, "--content 3", "must be a JSON object"},
 		"no pair":          {one, "--set amount", "is not NAME=VALUE"},
 		"the same, again ": {one, "--set amount=1 --set amount=2", "--set amount is given twice"},
