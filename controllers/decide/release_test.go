@@ -180,7 +180,7 @@ func TestATaskWithoutItsPodWaitsForAnAnswer(t *testing.T) {
 		"a result after the answer came":    {given(resumedJob("a", 0), known("a"), ending, answered("k-1"), report("a", asks("k-1", "Approve?"), outcome(outcomeResult))), "completed", "Succeeded", "", false, false},
 		"a result of one that was replaced": {given(resumedJob("a", 0), known("a", "b"), answered("k-1"), report("a", asks("k-1", "Approve?"), outcome(outcomeResult)), pod(corev1.PodRunning, runningState, uid("b"))), "working", "Running", "", false, false},
 		"resumed, and no Pod yet":           {given(giving, started(-time.Hour), waits(0), deadline("1s"), asked, collected(-time.Hour, "k-1"), answered("k-1")), "working", "Scheduling", "no Pod yet", false, false},
-		"resumed, and no Pod for long":      {given(giving, started(-time.Hour), waits(-2*time.Second), deadline("1s"), asked, collected(-time.Hour, "k-1"), answered("k-1")), "failed", "StartFailed", "could not start again within 1s", false, true},
+		"resumed, and no Pod for long":      {given(giving, started(-time.Hour), waits(-2*time.Second), deadline("1s"), asked, collected(-time.Hour, "k-1"), answered("k-1")), "failed", "StartFailed", "could not start again within 1s (startDeadline)", false, true},
 
 		"a result was handed over": {given(releasedJob("a", 0), report("a", asks("k-1", "Approve?"), outcome(outcomeResult))), "completed", "Succeeded", "", false, false},
 		"a result, then SIGTERM":   {given(releasedJob("a", 0), exited(143), report("a", asks("k-1", "Approve?"), outcome(outcomeResult))), "completed", "Succeeded", "", false, false},

@@ -24,7 +24,7 @@ func startOverdue(in *Input) *Verdict {
 		again = " again"
 	}
 	obstacle := startObstacle(in)
-	v := failed(obstacle.reason, fmt.Sprintf("the work could not start%s within %s: %s", again, span(startDeadline(in)), obstacle.words))
+	v := failed(obstacle.reason, fmt.Sprintf("the work could not start%s within %s (startDeadline): %s", again, span(startDeadline(in)), obstacle.words))
 	v.Stop = true
 	return v
 }

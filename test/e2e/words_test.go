@@ -41,7 +41,7 @@ func TestPodThatAQuotaRefusesIsExplained(t *testing.T) {
 	})
 	agent := cluster.Agent(t, cluster.Replicas(t)[0], namespace, "agent", true)
 	task := finish(t, agent, call(t, agent, "crowded", `{}`))
-	want := "the work could not start within 8s: the API server does not take the Job's Pod: exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0"
+	want := "the work could not start within 8s (startDeadline): the API server does not take the Job's Pod: exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0"
 	if task.Status != mcpclient.Failed || task.Error.Message != want || task.StatusMessage != want {
 		t.Errorf("got %s", task.Raw)
 	}

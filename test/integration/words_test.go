@@ -49,7 +49,7 @@ func TestQuotaThatRefusesThePodIsNamed(t *testing.T) {
 		return nil
 	})
 	awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonStartFailed)
-	if want := "the work could not start within 20s: " + words; task.Status.Message != want || task.Status.Error == nil || task.Status.Error.Message != want {
+	if want := "the work could not start within 20s (startDeadline): " + words; task.Status.Message != want || task.Status.Error == nil || task.Status.Error.Message != want {
 		t.Errorf("message %q, error %+v", task.Status.Message, task.Status.Error)
 	}
 	jobGone(t, task)
