@@ -20,18 +20,35 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	ctx, enough := untilSignals()
+	if err := run(ctx, enough); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
 }
 
+// untilSignals returns what the first signal ends, faults, and what the second ends, everything. A run that is stopped once is still
+// mended, waited for and judged.
+func untilSignals() (ctx, enough context.Context) {
+	ctx, stop := context.WithCancel(context.Background())
+	enough, noMore := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		fmt.Fprintln(os.Stderr, "chaos: no further faults; what was made is mended and judged. Once more ends it at once.")
+		noMore()
+		<-signals
+		stop()
+	}()
+	return ctx, enough
+}
+
 // errViolations is for a run that went through and found something.
 var errViolations = errors.New("promises were broken; see above")
 
-func run(ctx context.Context) error {
+// run does what the flags say, until ctx is done; it makes no fault after enough is done.
+func run(ctx, enough context.Context) error {
 	s := settings{}
 	var seed, judge string
 	var only bool
@@ -76,7 +93,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := r.run(ctx, plan)
+	log, err := r.run(ctx, enough, plan)
 	if err != nil {
 		r.keep()
 		return errors.Join(err, r.remove())
@@ -85,7 +102,13 @@ func run(ctx context.Context) error {
 		r.keep()
 		return errors.Join(fmt.Errorf("%w; the record, logs and objects are in %s; again with SEED=%d FAULTS=%d", err, s.folder, s.seed, s.faults), r.remove())
 	}
-	return r.remove()
+	if err := r.remove(); err != nil {
+		return err
+	}
+	if r.made < len(plan) {
+		return fmt.Errorf("stopped after %d of %d faults; no promise was broken until then", r.made, len(plan))
+	}
+	return nil
 }
 
 // pronounce prints the judgement.

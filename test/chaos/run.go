@@ -55,6 +55,8 @@ type running struct {
 	namespace string
 	breaker   *faults.Breaker
 	began     time.Time
+	// made is how many faults of the plan were dealt with.
+	made int
 }
 
 // say prints a line with the time since the beginning.
@@ -90,8 +92,8 @@ func prepare(ctx context.Context, s settings) (*running, error) {
 	return r, r.breaker.Prepare(ctx)
 }
 
-// run makes the faults while clients work, mends everything, and waits until all is over.
-func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, error) {
+// run makes the faults while clients work, until all are made or enough is done, mends everything, and waits until all is over.
+func (r *running) run(ctx, enough context.Context, plan []schedule.Fault) (*record.Log, error) {
 	observing, stopObserving := context.WithCancel(ctx)
 	defer stopObserving()
 	var observers sync.WaitGroup
@@ -127,7 +129,7 @@ func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, 
 		}
 	}
 	r.say("namespace %s, seed %d, %d faults, %d clients", r.namespace, r.seed, len(plan), 2*r.accounts)
-	if err := r.breakThings(ctx, plan, known); err != nil {
+	if err := r.breakThings(ctx, enough, plan, known); err != nil {
 		return nil, err
 	}
 	stopPlacing()
@@ -142,9 +144,9 @@ func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, 
 	r.log.Fault(healed)
 	r.say("everything is mended; waiting for the tasks to end and to go")
 
-	enough := time.AfterFunc(patience+retention, stopWorking)
+	patient := time.AfterFunc(patience+retention, stopWorking)
 	clients.Wait()
-	enough.Stop()
+	patient.Stop()
 	r.awaitNothing(ctx)
 	stopWorking()
 	stopObserving()
@@ -154,8 +156,8 @@ func (r *running) run(ctx context.Context, plan []schedule.Fault) (*record.Log, 
 }
 
 // breakThings makes the faults of the plan. Before each it waits until tasks can be called, if not for long, so that each
-// hits something that works.
-func (r *running) breakThings(ctx context.Context, plan []schedule.Fault, known *replicas) error {
+// hits something that works. It makes no more when its time is over or enough is done.
+func (r *running) breakThings(ctx, enough context.Context, plan []schedule.Fault, known *replicas) error {
 	var left []string
 	for _, kind := range schedule.Kinds() {
 		if !r.breaker.Can(kind) {
@@ -165,24 +167,26 @@ func (r *running) breakThings(ctx context.Context, plan []schedule.Fault, known 
 	if left != nil {
 		r.say("left out, because they need more than kubectl: %s", strings.Join(left, ", "))
 	}
-	wait(ctx, warmUp)
-	over := time.Now().Add(r.limit)
+	enough, stop := context.WithTimeout(enough, warmUp+r.limit)
+	defer stop()
+	wait(enough, warmUp)
 	for _, fault := range plan {
-		wait(ctx, fault.Pause)
-		if ctx.Err() != nil {
-			return ctx.Err()
+		wait(enough, fault.Pause)
+		if enough.Err() != nil {
+			break
 		}
-		if time.Now().After(over) {
-			return fmt.Errorf("the time is over after %d of %d faults", fault.N-1, len(plan))
-		}
+		r.made++
 		if !r.breaker.Can(fault.Kind) {
 			continue
 		}
 		r.breathe(ctx, known)
 		r.breaker.Do(ctx, fault)
 	}
+	if r.made < len(plan) {
+		r.say("no further faults after %d of %d", r.made, len(plan))
+	}
 	wait(ctx, 2*time.Second)
-	return nil
+	return ctx.Err()
 }
 
 // breath is how long it is waited before a fault for what was broken before it.
