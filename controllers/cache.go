@@ -2,6 +2,8 @@
 package controllers
 
 import (
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,7 +77,7 @@ func slimPod(o any) (any, error) {
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 		Labels: pod.Labels, Annotations: annotations, OwnerReferences: pod.OwnerReferences,
 		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
-		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, Finalizers: slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f != batchv1.JobTrackingFinalizer }),
 	}
 	return pod, nil
 }

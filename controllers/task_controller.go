@@ -166,7 +166,7 @@ func (r *TaskReconciler) observe(ctx context.Context, task *v1alpha1.McpTask, li
 	if in.Pods, in.Ending, err = r.pods(ctx, task, in.Job, live, in.Now); err != nil {
 		return nil, err
 	}
-	if !live && !task.Status.State.Terminal() && decide.PerhapsGivenBack(in.Job, in.Pods) {
+	if !live && !task.Status.State.Terminal() && decide.PerhapsApart(in.Job, in.Pods) {
 		return r.observe(ctx, task, true)
 	}
 	if !task.Status.State.Terminal() {

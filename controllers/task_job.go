@@ -46,15 +46,16 @@ func (r *TaskReconciler) job(ctx context.Context, task *v1alpha1.McpTask, live b
 
 // pods are the Pods of the task's Job, oldest first; of a Job that is gone those that the task has known. Where the cache shows
 // fewer than the Job counts they are read live: what they put out is the result, and it is not called lost on the word of a watch
-// that is behind, or that does not show a Pod without our label. What was deleted is as it was last seen; a Pod that was given back stands apart.
+// that is behind, or that does not show a Pod without our label. What was deleted is as it was last seen; a Pod that is no attempt stands apart.
 func (r *TaskReconciler) pods(ctx context.Context, task *v1alpha1.McpTask, job *batchv1.Job, live bool, now time.Time) (pods []corev1.Pod, ending *corev1.Pod, err error) {
 	if uid := decide.GivenBack(job); uid != "" {
 		r.LastWords.Disown(client.ObjectKeyFromObject(task), uid)
 	}
+	var apart []corev1.Pod
 	if pods, err = r.listPods(ctx, r.Client, task, job, client.MatchingFields{taskIndex: task.Name}); err != nil {
 		return nil, nil, err
 	}
-	pods, ending = decide.Apart(job, r.withRemembered(task, job, pods))
+	pods, apart = decide.Apart(job, r.withRemembered(task, job, pods))
 	working := job != nil && !task.Status.State.Terminal()
 	if working && (live || decide.Ended(job) && !decide.Settled(job, pods) || hidden(job, pods, now)) {
 		if pods, err = r.listPods(ctx, r.Live, task, job, client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}); err != nil {
@@ -65,9 +66,15 @@ func (r *TaskReconciler) pods(ctx context.Context, task *v1alpha1.McpTask, job *
 				return nil, nil, err
 			}
 		}
-		pods, ending = decide.Apart(job, r.withRemembered(task, job, pods))
+		pods, apart = decide.Apart(job, r.withRemembered(task, job, pods))
 	}
 	sort.SliceStable(pods, func(i, j int) bool { return pods[i].CreationTimestamp.Before(&pods[j].CreationTimestamp) })
+	for i := range apart {
+		r.LastWords.Disown(client.ObjectKeyFromObject(task), apart[i].UID)
+		if ending == nil || ending.CreationTimestamp.Before(&apart[i].CreationTimestamp) {
+			ending = &apart[i]
+		}
+	}
 	return pods, ending, nil
 }
 

@@ -21,7 +21,8 @@ type Input struct {
 	JobGone bool
 	// Pods of the Job, oldest first.
 	Pods []corev1.Pod
-	// Ending is the Pod that was given back while a person thinks, as long as it is there. It is none of Pods (Apart).
+	// Ending is the Pod that was given back while a person thinks, or that goes because the Job was suspended, as long as it is there. It
+	// is none of Pods (Apart).
 	Ending *corev1.Pod
 	// Events of what WhatElse names; Unread says that they were to be read and could not be yet.
 	Events []eventsv1.Event
@@ -82,6 +83,7 @@ var policies = []policy{
 	jobForeign,
 	jobEnded,
 	releasedTooLate,
+	suspendedTooLate,
 	nodeLost,
 	workDone,
 	Expired,

@@ -143,17 +143,6 @@ func toolFailed(in *Input, pod *corev1.Pod, end *corev1.ContainerStateTerminated
 	return v
 }
 
-// suspended decides on a Job that may not start yet, for instance because it waits in a queue.
-func suspended(in *Input) *Verdict {
-	if in.Job.Spec.Suspend == nil || !*in.Job.Spec.Suspend {
-		return nil
-	}
-	if queue := in.Job.Labels[LabelQueue]; queue != "" {
-		return working(v1alpha1.ReasonQueued, fmt.Sprintf("the Job %s waits in the queue %s of Kueue; its Workload says what for", in.Job.Name, queue))
-	}
-	return working(v1alpha1.ReasonQueued, "the Job is suspended: it starts when its spec.suspend is set to false")
-}
-
 // condition is the Job's condition of that type when it is True.
 func condition(job *batchv1.Job, t batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {

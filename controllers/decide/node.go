@@ -15,7 +15,7 @@ const graceSlack = 10 * time.Second
 
 // doubtful is the Pod that makes one doubt its node; nil where there is none. Either the Pod should have been gone for some time, or
 // it is called not ready while each of its containers is ready: that is how Kubernetes marks the Pods of a node that is silent. Of
-// several Pods the newest counts, or any that a Job waits for which has announced its end. Before a next one is made it is the Pod that was given back.
+// several Pods the newest counts, or any that a Job waits for which has announced its end. Before a next one is made it is the Pod that was there before (Ending).
 func doubtful(in *Input) *corev1.Pod {
 	if announced(in.Job) {
 		for i := range in.Pods {
@@ -92,10 +92,10 @@ func nodeLost(in *Input) *Verdict {
 	}
 	over := Expired(in) != nil
 	if pod == in.Ending && in.Task.Spec.Cancel == nil {
-		if Released(in.Job) || over {
+		if isSuspended(in.Job) || over {
 			return nil // it is to go, and nobody waits for it
 		}
-		return working(v1alpha1.ReasonScheduling, words+fmt.Sprintf("; the work goes on when the Pod %s, which was given back, is known to have ended", pod.Name))
+		return working(v1alpha1.ReasonScheduling, words+fmt.Sprintf("; the work goes on when the Pod %s, %s, is known to have ended", pod.Name, in.whyEnding()))
 	}
 	if v := handedOver(in, pod); v != nil {
 		v.Stop = true

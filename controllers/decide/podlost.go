@@ -85,9 +85,13 @@ func deletedFirst(pod *corev1.Pod, end *corev1.ContainerStateTerminated) bool {
 	if pod == nil || pod.DeletionTimestamp == nil {
 		return false
 	}
-	asked := pod.DeletionTimestamp.Time
+	return end == nil || !end.FinishedAt.Time.Before(toldToGo(pod))
+}
+
+// toldToGo is when the deletion of a Pod was asked for.
+func toldToGo(pod *corev1.Pod) time.Time {
 	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
-		asked = asked.Add(-time.Duration(*grace) * time.Second)
+		return pod.DeletionTimestamp.Add(-time.Duration(*grace) * time.Second)
 	}
-	return end == nil || !end.FinishedAt.Time.Before(asked)
+	return pod.DeletionTimestamp.Time
 }

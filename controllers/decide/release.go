@@ -18,9 +18,6 @@ import (
 // Settle is how long a Pod must have nothing to do but wait for answers before it is given back: a quick answer costs no Pod.
 const Settle = 10 * time.Second
 
-// LabelQueue, on a Job, names the queue of Kueue that suspends and resumes it: such a Job is nobody else's to suspend.
-const LabelQueue = "kueue.x-k8s.io/queue-name"
-
 // Release is what is written on a Job when its Pod is given back, and when it goes on.
 type Release struct {
 	// Pod that was given back.
@@ -48,7 +45,7 @@ func ReleaseOf(job *batchv1.Job) *Release {
 // Released says whether the Job is suspended because its Pod was given back, and not by somebody else.
 func Released(job *batchv1.Job) bool {
 	given := ReleaseOf(job)
-	return given != nil && !given.Resumed && job.Spec.Suspend != nil && *job.Spec.Suspend
+	return given != nil && !given.Resumed && isSuspended(job)
 }
 
 // GivenBack is the Pod that was given back last, "" where there is none.
@@ -62,24 +59,25 @@ func GivenBack(job *batchv1.Job) types.UID {
 	return ""
 }
 
-// Apart takes the Pod that was given back out of those of a Job, once it is told to end: it is no attempt. What it exits with and where
-// it went says nothing about the work.
-func Apart(job *batchv1.Job, pods []corev1.Pod) (attempts []corev1.Pod, ending *corev1.Pod) {
+// Apart takes those out of the Pods of a Job that are no attempts, once they are told to end: the one that was given back, and those that
+// go because the Job was suspended (letGo). What they exit with and where they went says nothing about the work.
+func Apart(job *batchv1.Job, pods []corev1.Pod) (attempts, apart []corev1.Pod) {
 	uid := GivenBack(job)
 	for i := range pods {
-		if pod := &pods[i]; uid != "" && pod.UID == uid && pod.DeletionTimestamp != nil {
-			ending = pod.DeepCopy()
+		if pod := &pods[i]; pod.DeletionTimestamp != nil && uid != "" && pod.UID == uid || job != nil && letGo(job, pod) {
+			apart = append(apart, *pod)
 		} else {
 			attempts = append(attempts, *pod)
 		}
 	}
-	return attempts, ending
+	return attempts, apart
 }
 
-// PerhapsGivenBack says whether a Pod that is being deleted may have been given back although the Job does not show it: then the Job is
-// an old version.
-func PerhapsGivenBack(job *batchv1.Job, attempts []corev1.Pod) bool {
-	return job != nil && releases(job) && slices.ContainsFunc(attempts, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+// PerhapsApart says whether a Pod that is being deleted may be no attempt although the Job does not show it: then the Job is an old version.
+func PerhapsApart(job *batchv1.Job, attempts []corev1.Pod) bool {
+	return job != nil && slices.ContainsFunc(attempts, func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil && (releases(job) || !podEnded(&pod) && !Ended(job) && !slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer))
+	})
 }
 
 // releasedTooLate decides on work that handed over how it ended while its Pod was being given back: what finished first stands. An
@@ -89,14 +87,19 @@ func releasedTooLate(in *Input) *Verdict {
 	if given == "" || !Released(in.Job) && in.replaced(given) {
 		return nil
 	}
-	report := in.reportOf(given)
-	switch {
-	case report == nil:
-		return nil
-	case report.Outcome == outcomeFailed:
+	if report := in.reportOf(given); report != nil {
+		return saidItsEnd(in, in.Ending, report)
+	}
+	return nil
+}
+
+// saidItsEnd decides on work that handed over how it ended, whatever its Pod exits with; nil where it did not.
+func saidItsEnd(in *Input, pod *corev1.Pod, report *v1alpha1.RuntimeReport) *Verdict {
+	switch report.Outcome {
+	case outcomeFailed:
 		return toolRefused(report.Error)
-	case report.Outcome == outcomeResult:
-		v := succeeded(in.Job, in.Ending)
+	case outcomeResult:
+		v := succeeded(in.Job, pod)
 		v.Output.Reported = report.Result
 		return v
 	}
@@ -127,13 +130,25 @@ func released(in *Input) *Verdict {
 	return v
 }
 
-// comingBack decides on work that goes on as soon as the Pod that was given back has gone.
+// comingBack decides on work that goes on as soon as the Pod that it had before has gone.
 func comingBack(in *Input) *Verdict {
-	if in.Ending == nil || in.Newest() != nil {
+	if in.Ending == nil || in.Newest() != nil || isSuspended(in.Job) {
 		return nil
 	}
-	return working(v1alpha1.ReasonScheduling, fmt.Sprintf("an answer has come; the work gets a Pod again when the Pod %s, which was given back, has ended (its grace period ends at %s)",
-		in.Ending.Name, clock(in.Ending.DeletionTimestamp.Time)))
+	why := "the Job goes on"
+	if in.Ending.UID == GivenBack(in.Job) {
+		why = "an answer has come"
+	}
+	return working(v1alpha1.ReasonScheduling, fmt.Sprintf("%s; the work gets a Pod again when the Pod %s, %s, has ended (its grace period ends at %s)",
+		why, in.Ending.Name, in.whyEnding(), clock(in.Ending.DeletionTimestamp.Time)))
+}
+
+// whyEnding is why the work has not the Pod any more that still ends.
+func (in *Input) whyEnding() string {
+	if in.Ending.UID == GivenBack(in.Job) {
+		return "which was given back"
+	}
+	return "which goes since the Job was suspended"
 }
 
 // noPodKept begins the message of a task whose Pod was given back.
@@ -193,7 +208,7 @@ func (in *Input) idleSince() (time.Time, bool) {
 func releasable(job *batchv1.Job) bool {
 	return releases(job) && !parallel(job) &&
 		job.Labels[LabelQueue] == "" && (job.Spec.ManagedBy == nil || *job.Spec.ManagedBy == batchv1.JobControllerName) &&
-		(job.Spec.Suspend == nil || !*job.Spec.Suspend) && job.DeletionTimestamp == nil &&
+		!isSuspended(job) && job.DeletionTimestamp == nil &&
 		condition(job, batchv1.JobFailureTarget) == nil && condition(job, batchv1.JobSuccessCriteriaMet) == nil
 }
 

@@ -44,9 +44,13 @@ func mark(in *Input, release *Release) {
 	in.Job.Annotations[v1alpha1.AnnotationReleased] = text
 }
 
-// apart decides as the reconciler does, which takes the Pod that was given back out of the others.
+// apart decides as the reconciler does, which takes the Pods that are no attempts out of the others.
 func apart(in *Input) Verdict {
-	in.Pods, in.Ending = Apart(in.Job, in.Pods)
+	var others []corev1.Pod
+	in.Pods, others = Apart(in.Job, in.Pods)
+	if len(others) > 0 {
+		in.Ending = &others[len(others)-1]
+	}
 	return Decide(in)
 }
 
@@ -209,23 +213,24 @@ func TestATaskWithoutItsPodWaitsForAnAnswer(t *testing.T) {
 func TestAPodThatWasGivenBackIsNoAttempt(t *testing.T) {
 	in := given(resumedJob("a", 0), job(func(j *batchv1.Job) { j.Status.Succeeded = 1 }), jobCondition(batchv1.JobComplete, ""),
 		pod(corev1.PodSucceeded, terminated(0, "Completed", 0), uid("a"), deletedAt(-time.Second)))
-	attempts, ending := Apart(in.Job, in.Pods)
-	if len(attempts) > 0 || ending == nil || ending.UID != "a" || Settled(in.Job, attempts) {
-		t.Errorf("attempts %+v, ending %+v", attempts, ending)
+	attempts, others := Apart(in.Job, in.Pods)
+	if len(attempts) > 0 || len(others) != 1 || others[0].UID != "a" || Settled(in.Job, attempts) {
+		t.Errorf("attempts %+v, others %+v", attempts, others)
 	}
 	running := given(resumedJob("a", 0), pod(corev1.PodRunning, runningState, uid("a")))
-	if attempts, ending := Apart(running.Job, running.Pods); len(attempts) != 1 || ending != nil {
-		t.Errorf("attempts %+v, ending %+v", attempts, ending)
+	if attempts, others := Apart(running.Job, running.Pods); len(attempts) != 1 || len(others) > 0 {
+		t.Errorf("attempts %+v, others %+v", attempts, others)
 	}
 	for name, tc := range map[string]struct {
 		in   *Input
 		want bool
 	}{
 		"a deleted Pod, the Job shows nothing": {given(giving, pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Second))), true},
-		"of a tool that holds":                 {given(pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Second))), false},
+		"of a tool that holds":                 {given(pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Second), tracked)), false},
+		"the Job controller has let it go":     {given(pod(corev1.PodRunning, runningState, uid("a"), deletedAt(-time.Second))), true},
 		"it runs":                              {given(giving, pod(corev1.PodRunning, runningState, uid("a"))), false},
 	} {
-		if got := PerhapsGivenBack(tc.in.Job, tc.in.Pods); got != tc.want {
+		if got := PerhapsApart(tc.in.Job, tc.in.Pods); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

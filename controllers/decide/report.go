@@ -81,6 +81,9 @@ func handedOver(in *Input, pod *corev1.Pod) *Verdict {
 	report := in.Report(pod)
 	if pod == nil && in.lastIsGone() && !in.lastWasMissed() {
 		report = in.reportOf(in.Task.Status.PodUIDs[len(in.Task.Status.PodUIDs)-1])
+		if in.begunAnew(report) {
+			return nil
+		}
 	}
 	if report == nil {
 		return nil

@@ -50,6 +50,15 @@ func formQuestion(key, message string) string {
 // says so.
 func onNode(t *testing.T, task *v1alpha1.McpTask, before []types.UID) *corev1.Pod {
 	t.Helper()
+	pod := newPod(t, task, before)
+	bind(t, pod)
+	play(t, pod, runningSince(metav1.Now()))
+	return pod
+}
+
+// newPod waits for a Pod that the task names and that is not one of those before.
+func newPod(t *testing.T, task *v1alpha1.McpTask, before []types.UID) *corev1.Pod {
+	t.Helper()
 	var pod *corev1.Pod
 	eventually(t, "the task names a new Pod", func() error {
 		var pods corev1.PodList
@@ -67,8 +76,6 @@ func onNode(t *testing.T, task *v1alpha1.McpTask, before []types.UID) *corev1.Po
 		}
 		return fmt.Errorf("podUIDs %v", task.Status.PodUIDs)
 	})
-	bind(t, pod)
-	play(t, pod, runningSince(metav1.Now()))
 	return pod
 }
 
