@@ -96,7 +96,7 @@ func TestWordsOfWhatKubernetesShows(t *testing.T) {
 	}{
 		{"suspended", 0, nil, "working", "Queued", "the Job is suspended: it starts when its spec.suspend is set to false"},
 		{"suspended", later, nil, "working", "Queued", "the Job is suspended: it starts when its spec.suspend is set to false"},
-		{"queued-by-kueue", later, nil, "working", "Queued", "the Job task waits in the queue gpu of Kueue; its Workload says what for"},
+		{"queued-by-kueue", later, nil, "working", "Queued", "the Job waits in the queue gpu of Kueue; its Workload (job-task-…) says what for"},
 
 		{"no-cpu", 0, nil, "working", "Scheduling", "the Pod task-1 fits no node: 0/2 nodes are available: 2 Insufficient cpu. …"},
 		{"no-cpu", later, nil, "failed", "Unschedulable", "the work could not start within 5m (startDeadline): the Pod task-1 fits no node: 0/2 nodes are available: 2 Insufficient cpu. …"},

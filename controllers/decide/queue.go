@@ -24,9 +24,9 @@ func suspended(in *Input) *Verdict {
 	words := "the Job is suspended: it starts when its spec.suspend is set to false"
 	switch {
 	case queue != "" && begun:
-		words = fmt.Sprintf("the Job %s was suspended after its work had begun, and waits in the queue %s of Kueue for its turn, when the work begins anew; its Workload says why", in.Job.Name, queue)
+		words = fmt.Sprintf("the Job was suspended after its work had begun, and waits in the queue %s of Kueue to begin anew; its Workload (job-%s-…) says why", queue, in.Job.Name)
 	case queue != "":
-		words = fmt.Sprintf("the Job %s waits in the queue %s of Kueue; its Workload says what for", in.Job.Name, queue)
+		words = fmt.Sprintf("the Job waits in the queue %s of Kueue; its Workload (job-%s-…) says what for", queue, in.Job.Name)
 	case begun:
 		words = "the Job was suspended after its work had begun: the work begins anew when its spec.suspend is set to false"
 	}
