@@ -53,6 +53,16 @@ func quotaFull(err error) bool {
 
 var madeUpName = regexp.MustCompile(`^\S+ "[a-z2-7]{26}" is (invalid|forbidden): `)
 
+// admissionWords is what the API server said of a change that it did not take: a webhook does not answer, or somebody forbids it. ok is
+// false where the change failed in another way, which is tried again and passes.
+func admissionWords(err error) (words string, ok bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || !apierrors.IsInternalError(err) && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		return "", false
+	}
+	return status.Status().Message, true
+}
+
 // refusalWords is what the API server said, with the paths of the tool and without the made-up name.
 func refusalWords(err error, at string) string {
 	var status apierrors.APIStatus
@@ -62,6 +72,9 @@ func refusalWords(err error, at string) string {
 			for _, cause := range details.Causes {
 				if cause.Type == corev1.NamespaceTerminatingCause {
 					return cause.Message // which is no fault of a field
+				}
+				if cause.Field == "" { // of no field, for instance of a webhook that does not answer
+					return at + ": " + madeUpName.ReplaceAllString(err.Error(), "")
 				}
 				words = append(words, at+"."+cause.Field+": "+cause.Message)
 			}

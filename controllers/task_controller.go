@@ -132,9 +132,14 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		seen.JobGone = seen.Job == nil
 		verdict = decide.Decide(seen)
 	}
+	var unstopped error
 	if verdict.Stop && verdict.State == v1alpha1.TaskWorking {
-		if err := r.stop(ctx, &task, seen); err != nil {
-			return ctrl.Result{}, err
+		if unstopped = r.stop(ctx, &task, seen); unstopped != nil {
+			words, ok := admissionWords(unstopped)
+			if !ok {
+				return ctrl.Result{}, unstopped
+			}
+			verdict.Message = "the tool is to end, and the API server does not take that yet: " + words
 		}
 	}
 	if verdict.EndPod != nil {
@@ -147,7 +152,8 @@ func (r *TaskReconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	}
-	return r.conclude(ctx, &task, seen, &verdict)
+	result, err := r.conclude(ctx, &task, seen, &verdict)
+	return result, errors.Join(err, unstopped)
 }
 
 // forget drops what is remembered of a task that needs no more of it.

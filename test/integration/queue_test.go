@@ -3,16 +3,19 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
@@ -182,7 +185,7 @@ func TestWorkThatAQueueStopsBeginsAnew(t *testing.T) {
 			}
 			return fmt.Errorf("it is not")
 		})
-		preempt(t, task, pod)
+		changeJob(t, task, func(job *batchv1.Job) { job.Spec.Suspend = ptr.To(true) })
 		awaitState(t, task, v1alpha1.TaskCompleted, v1alpha1.ReasonSucceeded)
 		if !strings.Contains(string(task.Status.Result.Inline.Raw), `"done":true`) {
 			t.Errorf("the result is %s", task.Status.Result.Inline.Raw)
@@ -239,4 +242,48 @@ func TestATaskEndsWhileItWaitsInAQueueAgain(t *testing.T) {
 		})
 		awaitNoJob(t, task)
 	})
+}
+
+// A webhook of the queue's that is away holds up the end of work that the Job may try again: that is said, and made up for.
+func TestACancellationThatAWebhookHoldsUpSaysSo(t *testing.T) {
+	t.Parallel()
+	task := calledTool(t, func(s *v1alpha1.McpToolSpec) { s.JobTemplate.Spec.BackoffLimit = ptr.To[int32](2) })
+	pod := awaitRunning(t, task)
+	none, fail := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail
+	away := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: task.Namespace},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "away.mcptask.dev", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &fail,
+			ClientConfig:      admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/")},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: task.Namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
+			}},
+		}},
+	}
+	create(t, away)
+	t.Cleanup(func() { _ = k8s.Delete(context.Background(), away) })
+	eventually(t, "the webhook is asked", func() error {
+		if err := k8s.Patch(t.Context(), jobOf(task), mergePatch(`{"metadata":{"annotations":{"note":"changed"}}}`), client.DryRunAll); err != nil {
+			return nil
+		}
+		return fmt.Errorf("not yet")
+	})
+	cancelTask(t, task)
+	awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonCancelling)
+	if !strings.Contains(task.Status.Message, `the API server does not take that yet: Internal error occurred: failed calling webhook "away.mcptask.dev"`) {
+		t.Errorf("it says: %s", task.Status.Message)
+	}
+	if err := k8s.Delete(t.Context(), away); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Pod is told to end", func() error {
+		if err := read(t, pod); err != nil || pod.Spec.ActiveDeadlineSeconds != nil {
+			return err
+		}
+		return fmt.Errorf("it runs")
+	})
+	play(t, pod, func(s *corev1.PodStatus) { ended(143, "")(s); s.Reason = "DeadlineExceeded" })
+	awaitState(t, task, v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled)
 }
