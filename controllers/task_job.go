@@ -55,7 +55,7 @@ func (r *TaskReconciler) pods(ctx context.Context, task *v1alpha1.McpTask, job *
 	if pods, err = r.listPods(ctx, r.Client, task, job, client.MatchingFields{taskIndex: task.Name}); err != nil {
 		return nil, nil, err
 	}
-	pods, apart = decide.Apart(job, r.withRemembered(task, job, pods))
+	pods, apart = r.apart(task, job, r.withRemembered(task, job, pods))
 	working := job != nil && !task.Status.State.Terminal()
 	if working && (live || decide.Ended(job) && !decide.Settled(job, pods) || hidden(job, pods, now)) {
 		if pods, err = r.listPods(ctx, r.Live, task, job, client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}); err != nil {
@@ -66,16 +66,32 @@ func (r *TaskReconciler) pods(ctx context.Context, task *v1alpha1.McpTask, job *
 				return nil, nil, err
 			}
 		}
-		pods, apart = decide.Apart(job, r.withRemembered(task, job, pods))
+		pods, apart = r.apart(task, job, r.withRemembered(task, job, pods))
 	}
 	sort.SliceStable(pods, func(i, j int) bool { return pods[i].CreationTimestamp.Before(&pods[j].CreationTimestamp) })
 	for i := range apart {
-		r.LastWords.Disown(client.ObjectKeyFromObject(task), apart[i].UID)
 		if ending == nil || ending.CreationTimestamp.Before(&apart[i].CreationTimestamp) {
 			ending = &apart[i]
 		}
 	}
 	return pods, ending, nil
+}
+
+// apart takes those Pods out that are no attempts (decide.Apart), for good: at its end a node deletes a Pod once more, and that does not
+// show any more when it was told to go.
+func (r *TaskReconciler) apart(task *v1alpha1.McpTask, job *batchv1.Job, pods []corev1.Pod) (attempts, apart []corev1.Pod) {
+	all, apart := decide.Apart(job, pods)
+	for _, pod := range all {
+		if pod.DeletionTimestamp != nil && r.LastWords.Disowned(pod.UID) {
+			apart = append(apart, pod)
+		} else {
+			attempts = append(attempts, pod)
+		}
+	}
+	for i := range apart {
+		r.LastWords.Disown(client.ObjectKeyFromObject(task), apart[i].UID)
+	}
+	return attempts, apart
 }
 
 func (r *TaskReconciler) listPods(ctx context.Context, from client.Reader, task *v1alpha1.McpTask, job *batchv1.Job, selector client.ListOption) ([]corev1.Pod, error) {

@@ -51,7 +51,7 @@ func New(open Open) *Keeper {
 func (k *Keeper) See(task types.NamespacedName, pod *corev1.Pod, gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, ok := k.disowned.Get(pod.UID); ok {
+	if k.Disowned(pod.UID) {
 		return
 	}
 	pods := k.remembered(task)
@@ -97,6 +97,12 @@ func (k *Keeper) Disown(task types.NamespacedName, pod types.UID) {
 	if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == pod }) {
 		k.pods.Add(task, slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.UID == pod }), keep)
 	}
+}
+
+// Disowned says whether that Pod was dropped.
+func (k *Keeper) Disowned(pod types.UID) bool {
+	_, ok := k.disowned.Get(pod)
+	return ok
 }
 
 // Forget drops all that is kept of a task.

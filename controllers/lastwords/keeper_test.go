@@ -70,7 +70,7 @@ func TestAPodThatIsDisownedIsNotRemembered(t *testing.T) {
 	k.See(task, podOf("other", true, corev1.PodRunning), false)
 	k.Disown(task, "given")
 	k.See(task, podOf("given", true, corev1.PodRunning), true)
-	if pods := k.Pods(task); len(pods) != 1 || pods[0].UID != "other" {
+	if pods := k.Pods(task); len(pods) != 1 || pods[0].UID != "other" || !k.Disowned("given") || k.Disowned("other") {
 		t.Errorf("remembered: %+v", pods)
 	}
 }
