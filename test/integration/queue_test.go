@@ -202,7 +202,7 @@ func TestWorkThatAQueueStopsBeginsAnew(t *testing.T) {
 		}
 		endOn(t, first, 143)
 		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonUnschedulable)
-		if !strings.HasPrefix(task.Status.Message, "the work could not start again within 3s: ") {
+		if !strings.HasPrefix(task.Status.Message, "the work could not start again within 3s") {
 			t.Errorf("it says: %s", task.Status.Message)
 		}
 		awaitNoJob(t, task)
