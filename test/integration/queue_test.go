@@ -20,15 +20,19 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
-// queuedWork is a task that may live so long, 0 for ever, and whose Job waits in a queue, suspended by Kueue's webhook, whose part the
-// template plays.
+// inQueue puts a tool's Jobs in a queue, suspended as by Kueue's webhook.
+func inQueue(s *v1alpha1.McpToolSpec) {
+	s.JobTemplate.Labels["kueue.x-k8s.io/queue-name"] = "gpu"
+	s.JobTemplate.Spec.Suspend = ptr.To(true)
+}
+
+// queuedWork is a task that may live so long, 0 for ever, and whose Job waits in a queue.
 func queuedWork(t *testing.T, ttl time.Duration, change func(*v1alpha1.McpToolSpec)) *v1alpha1.McpTask {
 	t.Helper()
 	ns := newNamespace(t)
 	runController(t, ns)
 	tool := newTool(ns, "tool")
-	tool.Spec.JobTemplate.Labels["kueue.x-k8s.io/queue-name"] = "gpu"
-	tool.Spec.JobTemplate.Spec.Suspend = ptr.To(true)
+	inQueue(&tool.Spec)
 	if change != nil {
 		change(&tool.Spec)
 	}

@@ -146,6 +146,22 @@ var scenarios = map[string]scenario{
 		},
 		reason: v1alpha1.ReasonSucceeded,
 	},
+	"stopped by its queue for another": {
+		tool: inQueue,
+		play: func(t *testing.T, task *v1alpha1.McpTask) {
+			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonQueued)
+			admit(t, task)
+			first := onNode(t, task, nil)
+			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
+			preempt(t, task, first)
+			awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonQueued)
+			play(t, first, ended(0, "of the first"))
+			endOn(t, first, 0)
+			admit(t, task)
+			play(t, newPod(t, task, []types.UID{first.UID}), ended(0, "of the second"))
+		},
+		reason: v1alpha1.ReasonSucceeded,
+	},
 	"Job deleted by hand": {
 		play: func(t *testing.T, task *v1alpha1.McpTask) {
 			awaitRunning(t, task)
