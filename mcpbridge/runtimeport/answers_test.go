@@ -19,9 +19,11 @@ func poll(t testing.TB, p *Port, key types.NamespacedName, pod, query string) go
 	return call(t, p, http.MethodGet, answersPath(key)+query, "token-"+pod, "")
 }
 
-func (c *cluster) answer(key types.NamespacedName, question string) {
+func (c *cluster) answer(key types.NamespacedName, questions ...string) {
 	c.change(key, func(task *v1alpha1.McpTask) {
-		task.Spec.InputResponses = append(task.Spec.InputResponses, v1alpha1.InputResponse{Key: question, Response: raw(`{"action":"accept"}`)})
+		for _, question := range questions {
+			task.Spec.InputResponses = append(task.Spec.InputResponses, v1alpha1.InputResponse{Key: question, Response: raw(`{"action":"accept"}`)})
+		}
 	})
 }
 
@@ -59,14 +61,14 @@ func TestAPollWaitsForWhatItAskedFor(t *testing.T) {
 		count   int
 		after   time.Duration
 	}{
-		"nothing":                  {func(*cluster, *Port, types.NamespacedName) {}, 200, 1, 25 * time.Second},
-		"an answer":                {func(c *cluster, _ *Port, key types.NamespacedName) { c.answer(key, "b") }, 200, 2, time.Second},
-		"another change":           {func(c *cluster, _ *Port, key types.NamespacedName) { c.change(key, func(*v1alpha1.McpTask) {}) }, 200, 1, 25 * time.Second},
-		"the bridge ends":          {func(_ *cluster, p *Port, _ types.NamespacedName) { p.Drain() }, 200, 1, time.Second},
-		"the task ends":            {func(c *cluster, _ *Port, key types.NamespacedName) { c.change(key, end) }, 410, 0, time.Second},
-		"the task is deleted":      {func(c *cluster, _ *Port, key types.NamespacedName) { c.remove(key) }, 404, 0, time.Second},
-		"the answer of another":    {func(c *cluster, _ *Port, _ types.NamespacedName) { c.answer(c.newTask("team", "x"), "b") }, 200, 1, 25 * time.Second},
-		"two answers, one after B": {func(c *cluster, _ *Port, key types.NamespacedName) { c.answer(key, "b"); c.answer(key, "c") }, 200, 3, time.Second},
+		"nothing":               {func(*cluster, *Port, types.NamespacedName) {}, 200, 1, 25 * time.Second},
+		"an answer":             {func(c *cluster, _ *Port, key types.NamespacedName) { c.answer(key, "b") }, 200, 2, time.Second},
+		"another change":        {func(c *cluster, _ *Port, key types.NamespacedName) { c.change(key, func(*v1alpha1.McpTask) {}) }, 200, 1, 25 * time.Second},
+		"the bridge ends":       {func(_ *cluster, p *Port, _ types.NamespacedName) { p.Drain() }, 200, 1, time.Second},
+		"the task ends":         {func(c *cluster, _ *Port, key types.NamespacedName) { c.change(key, end) }, 410, 0, time.Second},
+		"the task is deleted":   {func(c *cluster, _ *Port, key types.NamespacedName) { c.remove(key) }, 404, 0, time.Second},
+		"the answer of another": {func(c *cluster, _ *Port, _ types.NamespacedName) { c.answer(c.newTask("team", "x"), "b") }, 200, 1, 25 * time.Second},
+		"two answers at once":   {func(c *cluster, _ *Port, key types.NamespacedName) { c.answer(key, "b", "c") }, 200, 3, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
