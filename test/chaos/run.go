@@ -41,6 +41,9 @@ const (
 	retention = 45 * time.Second
 	// patience is how long tasks may take to end once everything is healed, and to be gone after their retention.
 	patience = 3 * time.Minute
+	// recovery is how long the system may take to be healthy once nothing is broken any more. A kubelet waits up to five minutes before it
+	// starts a container again that has ended often.
+	recovery = 6 * time.Minute
 	// warmUp is how long tasks run before the first fault.
 	warmUp = 8 * time.Second
 )
@@ -133,7 +136,7 @@ func (r *running) run(ctx, enough context.Context, plan []schedule.Fault) (*reco
 		return nil, err
 	}
 	stopPlacing()
-	healing, stopHealing := context.WithTimeout(ctx, patience)
+	healing, stopHealing := context.WithTimeout(ctx, recovery)
 	healed := record.Fault{Kind: verdict.Healed, Began: time.Now()}
 	err = r.breaker.Heal(healing)
 	stopHealing()

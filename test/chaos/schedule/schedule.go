@@ -66,10 +66,10 @@ var properties = map[Kind]property{
 	KillEtcd:         {weight: 4},
 	KillManager:      {weight: 5},
 	KillScheduler:    {weight: 4},
-	StopControlPlane: {weight: 2, least: 2 * time.Second, most: 15 * time.Second, wide: true},
-	StopNode:         {weight: 3, least: 3 * time.Second, most: 60 * time.Second, wide: true},
-	CutNode:          {weight: 4, least: 3 * time.Second, most: 60 * time.Second, wide: true},
-	IsolateNode:      {weight: 3, least: 3 * time.Second, most: 60 * time.Second, wide: true},
+	StopControlPlane: {weight: 1, least: 2 * time.Second, most: 15 * time.Second, wide: true},
+	StopNode:         {weight: 2, least: 3 * time.Second, most: 60 * time.Second, wide: true},
+	CutNode:          {weight: 3, least: 3 * time.Second, most: 60 * time.Second, wide: true},
+	IsolateNode:      {weight: 2, least: 3 * time.Second, most: 60 * time.Second, wide: true},
 }
 
 // order is that of the kinds, which a map does not keep.

@@ -49,6 +49,21 @@ func TestOneRoleAtATimeIsTakenAway(t *testing.T) {
 	}
 }
 
+// So many roles are not taken away that they are left over for the end, one after another.
+func TestALongPlanIsMixedToItsEnd(t *testing.T) {
+	for seed := range uint64(50) {
+		wide := 0
+		for _, fault := range Plan(seed, 1000)[950:] {
+			if fault.Kind.Wide() {
+				wide++
+			}
+		}
+		if wide > 25 {
+			t.Errorf("seed %d: of the last 50 faults %d take away a role", seed, wide)
+		}
+	}
+}
+
 func TestAThousandFaultsTakeAboutAnHourAndAHalf(t *testing.T) {
 	var all time.Duration
 	for _, fault := range Plan(1, 1000) {
