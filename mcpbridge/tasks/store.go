@@ -12,8 +12,13 @@ import (
 	"github.com/mcptask/mcptask/api/v1alpha1"
 )
 
-// ahead is how long an object counts that the watch has not shown: longer than any watch lags that is not broken.
-const ahead = 30 * time.Second
+const (
+	// settled is how long an object still counts once the watch has shown a newer one of its namespace, and not that one: a new list
+	// comes in any order.
+	settled = 30 * time.Second
+	// longest is how long an object counts at most that the watch has not shown: it may have been deleted while the watch was broken.
+	longest = 15 * time.Minute
+)
 
 // The watch reads every task, because any caller's handle must resolve on every replica; get settles a cache miss.
 //
@@ -31,12 +36,22 @@ type Store struct {
 
 	mu      sync.RWMutex
 	watched map[types.NamespacedName]*v1alpha1.McpTask
-	ahead   map[types.NamespacedName]remembered
+	// ahead are the tasks that the watch has yet to show.
+	ahead map[types.NamespacedName]*remembered
+	// shown is the newest resource version that the watch has shown of a namespace.
+	shown map[string]string
 }
 
 type remembered struct {
 	task  *v1alpha1.McpTask
 	since time.Time
+	// passed is when the watch was seen to be past it; zero while it is behind, however long that takes.
+	passed time.Time
+}
+
+// counts says whether the task is still believed in.
+func (r *remembered) counts(now time.Time) bool {
+	return now.Sub(r.since) < longest && (r.passed.IsZero() || now.Sub(r.passed) < settled)
 }
 
 // NewStore makes an empty store. lag may be nil.
@@ -48,7 +63,8 @@ func NewStore(lag func(time.Duration)) *Store {
 		hub: newHub(), owners: newOwners(), now: time.Now, lag: lag,
 		inline:  newLRU[types.UID, []byte](maxInlineBytes),
 		watched: map[types.NamespacedName]*v1alpha1.McpTask{},
-		ahead:   map[types.NamespacedName]remembered{},
+		ahead:   map[types.NamespacedName]*remembered{},
+		shown:   map[string]string{},
 	}
 }
 
@@ -57,7 +73,7 @@ func (s *Store) Get(key types.NamespacedName) (*v1alpha1.McpTask, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	task, ok := s.watched[key]
-	if r, known := s.ahead[key]; known && s.now().Sub(r.since) < ahead && !newer(task, r.task) {
+	if r, known := s.ahead[key]; known && r.counts(s.now()) && !newer(task, r.task) {
 		return r.task, true
 	}
 	return task, ok
@@ -69,7 +85,7 @@ func (s *Store) Remember(task *v1alpha1.McpTask) {
 	s.mu.Lock()
 	now := s.now()
 	for other, r := range s.ahead {
-		if now.Sub(r.since) >= ahead {
+		if !r.counts(now) {
 			delete(s.ahead, other)
 			if s.watched[other] == nil {
 				s.owners.forget(other)
@@ -81,7 +97,11 @@ func (s *Store) Remember(task *v1alpha1.McpTask) {
 		known = r.task
 	}
 	if known == nil || newer(task, known) {
-		s.ahead[key] = remembered{task: s.strip(task), since: now}
+		r := &remembered{task: s.strip(task), since: now}
+		if shown := s.shown[task.Namespace]; shown != "" && !newerVersion(task.ResourceVersion, shown) {
+			r.passed = now
+		}
+		s.ahead[key] = r
 		s.owners.note(task)
 	}
 	s.mu.Unlock()
@@ -97,6 +117,7 @@ func (s *Store) Observe(task *v1alpha1.McpTask) {
 		s.lag(s.now().Sub(r.since))
 		delete(s.ahead, key)
 	}
+	s.pass(task)
 	s.owners.note(task)
 	s.mu.Unlock()
 	s.hub.publish(key)
@@ -115,6 +136,19 @@ func (s *Store) Forget(key types.NamespacedName) {
 	s.hub.publish(key)
 }
 
+// pass notes how far the watch of a namespace is.
+func (s *Store) pass(task *v1alpha1.McpTask) {
+	if shown := s.shown[task.Namespace]; shown != "" && !newerVersion(task.ResourceVersion, shown) {
+		return
+	}
+	s.shown[task.Namespace] = task.ResourceVersion
+	for key, r := range s.ahead {
+		if key.Namespace == task.Namespace && r.passed.IsZero() && newer(task, r.task) {
+			r.passed = s.now()
+		}
+	}
+}
+
 // Watch follows tasks, each of them named once. At first every one counts as changed. The watch must be stopped.
 func (s *Store) Watch(keys ...types.NamespacedName) *Watch {
 	w := s.hub.watch(keys)
@@ -131,13 +165,18 @@ func (s *Store) Subscribe(key types.NamespacedName) (changed <-chan struct{}, st
 	return w.Changed(), w.Stop
 }
 
-// newer says whether a was written after b. Resource versions of one resource are ordered numbers (Kubernetes 1.35, API
-// concepts, Resource versions); should a server's not be, the watch's word counts.
+// newer says whether a was written after b.
 func newer(a, b *v1alpha1.McpTask) bool {
 	if a == nil || b == nil {
 		return a != nil
 	}
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return newerVersion(a.ResourceVersion, b.ResourceVersion)
+}
+
+// newerVersion says whether a is a later resource version than b. Those of one resource are ordered numbers (Kubernetes 1.35, API
+// concepts, Resource versions); should a server's not be, the watch's word counts.
+func newerVersion(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
 }
 

@@ -66,20 +66,47 @@ func TestWhatTheWatchNeverShowsIsForgotten(t *testing.T) {
 		s.Remember(task("a", "5"))
 		s.Remember(task("b", "6"))
 		time.Sleep(time.Second)
-		s.Observe(task("b", "6"))
+		s.Observe(task("b", "6")) // the watch is past a
 		if lag != time.Second {
 			t.Errorf("the lag is said to be %s", lag)
 		}
-		time.Sleep(ahead)
-		if _, ok := s.Get(key("a")); ok {
-			t.Error("a task that the watch has not shown for long is still believed in")
+		s.Remember(task("d", "4")) // and was past d before
+		time.Sleep(settled - time.Second)
+		for _, name := range []string{"a", "b", "d"} {
+			if _, ok := s.Get(key(name)); !ok {
+				t.Errorf("%s is forgotten although a new list may not have got to it", name)
+			}
 		}
-		if _, ok := s.Get(key("b")); !ok {
-			t.Error("a task of the watch was forgotten")
+		time.Sleep(time.Second)
+		for name, want := range map[string]bool{"a": false, "b": true, "d": false} {
+			if _, ok := s.Get(key(name)); ok != want {
+				t.Errorf("%s is believed in: %v", name, ok)
+			}
 		}
 		s.Remember(task("c", "7"))
 		if len(s.ahead) != 1 {
 			t.Errorf("%d tasks are kept", len(s.ahead))
+		}
+	})
+}
+
+// A watch that shows nothing is broken, not ahead: what this replica has said itself stands until the watch is mended.
+func TestWhatWasSaidStandsWhileTheWatchIsBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewStore(nil)
+		s.Observe(task("a", "5"))
+		s.Remember(task("a", "7"))
+		elsewhere := task("x", "9")
+		elsewhere.Namespace = "elsewhere" // which may have a watch of its own
+		s.Observe(elsewhere)
+		s.Observe(task("b", "6"))
+		time.Sleep(longest - time.Second)
+		if got, _ := s.Get(key("a")); got.ResourceVersion != "7" {
+			t.Errorf("the replica goes back to version %s", got.ResourceVersion)
+		}
+		time.Sleep(time.Second)
+		if got, _ := s.Get(key("a")); got.ResourceVersion != "5" {
+			t.Errorf("version %s is kept for ever", got.ResourceVersion)
 		}
 	})
 }
