@@ -194,6 +194,8 @@ const (
 	// startDeadline is that of the tools. A Pod whose node went off between the making and the starting of its first container
 	// is never started by the kubelet, and never said to have failed: only the deadline ends it.
 	startDeadline = 5 * time.Minute
+	// notCreated is what a kubelet leaves behind that is killed while it has a container created: its runtime gives that up, and the Pod has failed.
+	notCreated = "failed to create containerd task: failed to create shim task: context canceled"
 )
 
 // cause finds a fault that may have ended the work.
@@ -211,7 +213,10 @@ func (r *run) cause(t *task, e ended) string {
 			if f.Task == t.name {
 				return f.Kind
 			}
-		case "stop-node", "kill-containerd":
+		case "stop-node", "kill-containerd", "kill-kubelet":
+			if f.Kind == "kill-kubelet" && !strings.Contains(e.text, notCreated) {
+				continue
+			}
 			for _, pod := range t.pods {
 				if pod[len(pod)-1].Node == f.Node && pod[0].At.Before(f.Ended.Add(time.Second)) && f.Ended.Add(shows).After(e.at) {
 					return f.Kind

@@ -228,7 +228,7 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 }
 
 func TestWhatAFaultExplainsIsNotBlamed(t *testing.T) {
-	fail := func(s story) {
+	fail := func(s story, words string) {
 		for i := range s.Objects {
 			if s.Objects[i].Kind == "McpTask" && s.Objects[i].State != "" {
 				s.Objects[i].State, s.Objects[i].Reason = "failed", "NodeLost"
@@ -236,23 +236,28 @@ func TestWhatAFaultExplainsIsNotBlamed(t *testing.T) {
 		}
 		for i := range s.Reads {
 			if terminal(s.Reads[i].Status) {
-				s.Reads[i].Status, s.Reads[i].Result, s.Reads[i].Error = "failed", "", `{"code":-32603,"message":"node1 was lost"}`
+				s.Reads[i].Status, s.Reads[i].Result, s.Reads[i].Error = "failed", "", `{"code":-32603,"message":"`+words+`"}`
 			}
 		}
 	}
+	const lost, notStarted = "node1 was lost", "(StartError): failed to create containerd task: failed to create shim task: context canceled"
 	for _, c := range []struct {
+		words     string
 		fault     record.Fault
 		explained bool
 	}{
-		{record.Fault{Kind: "stop-node", Node: "node1", Began: at(3), Ended: at(5)}, true},
-		{record.Fault{Kind: "stop-node", Node: "node2", Began: at(3), Ended: at(5)}, false},
-		{record.Fault{Kind: "stop-node", Node: "node1", Began: at(30), Ended: at(35)}, false},
-		{record.Fault{Kind: "kill-work", Task: name, Began: at(3), Ended: at(3)}, true},
-		{record.Fault{Kind: "kill-work", Task: "another", Began: at(3), Ended: at(3)}, false},
-		{record.Fault{Kind: "kill-bridge", Node: "node1", Began: at(3), Ended: at(3)}, false},
+		{lost, record.Fault{Kind: "stop-node", Node: "node1", Began: at(3), Ended: at(5)}, true},
+		{lost, record.Fault{Kind: "stop-node", Node: "node2", Began: at(3), Ended: at(5)}, false},
+		{lost, record.Fault{Kind: "stop-node", Node: "node1", Began: at(30), Ended: at(35)}, false},
+		{lost, record.Fault{Kind: "kill-work", Task: name, Began: at(3), Ended: at(3)}, true},
+		{lost, record.Fault{Kind: "kill-work", Task: "another", Began: at(3), Ended: at(3)}, false},
+		{lost, record.Fault{Kind: "kill-kubelet", Node: "node1", Began: at(1), Ended: at(1)}, false},
+		{notStarted, record.Fault{Kind: "kill-kubelet", Node: "node1", Began: at(1), Ended: at(1)}, true},
+		{notStarted, record.Fault{Kind: "kill-kubelet", Node: "node2", Began: at(1), Ended: at(1)}, false},
+		{lost, record.Fault{Kind: "kill-bridge", Node: "node1", Began: at(3), Ended: at(3)}, false},
 	} {
 		s := tell(t, work.Short, short)
-		fail(s)
+		fail(s, c.words)
 		s.Log.Fault(c.fault)
 		if found := Judge(s.Log).Violations; len(found) == 0 != c.explained {
 			t.Errorf("%+v: %v", c.fault, found)
