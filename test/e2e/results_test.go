@@ -97,8 +97,9 @@ func TestOddOutputIsNeverAFailureOfTheTask(t *testing.T) {
 	namespace := withTools(t, cluster, "output")
 	agent := cluster.Agent(t, cluster.Replicas(t)[0], namespace, "agent", true)
 	called := map[put]*mcpclient.CallResult{}
+	// A node begins a new file for a log of more than 10 MiB, and has the end alone.
 	for _, p := range []put{
-		{"log", "binary", 300_000}, {"log", "badly", 300_000}, {"log", "line", 10 << 20}, {"log", "short", 1_100_000},
+		{"log", "binary", 300_000}, {"log", "badly", 300_000}, {"log", "line", 10_000_000}, {"log", "short", 1_100_000},
 		{"file", "binary", 300_000}, {"task", "badly", 300_000},
 	} {
 		called[p] = p.call(t, agent)
