@@ -120,7 +120,7 @@ test-conformance: load ## The official MCP conformance suite: tasks against the 
 
 .PHONY: test-chaos
 test-chaos: images ## Tasks of all kinds while everything is killed: SEED=number FAULTS=number
-	EXAMPLES_IMAGE=$(call image,examples):$(TAG) SEED=$(SEED) FAULTS=$(FAULTS) hack/chaos/run.sh $(call image,mcptask) $(TAG)
+	EXAMPLES_IMAGE=$(call image,examples):$(TAG) SEED=$(SEED) FAULTS=$(FAULTS) exec hack/chaos/run.sh $(call image,mcptask) $(TAG)
 
 .PHONY: bench
 bench: load ## Ratios against a baseline of the same run
