@@ -57,7 +57,8 @@ func slimJob(o any) (any, error) {
 	return o, nil
 }
 
-// slimPod keeps who the Pod is, where it is, which container is the work's, which of its containers are sidecars, its time and memory limits, and its status.
+// slimPod keeps who the Pod is, where it is, which container is the work's, which of its containers are sidecars, its time and memory limits, whether its Job
+// has yet to count it, and its status.
 func slimPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -73,11 +74,12 @@ func slimPod(o any) (any, error) {
 			annotations[kept] = value
 		}
 	}
+	finalizers := slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f != batchv1.JobTrackingFinalizer })
 	pod.ObjectMeta = metav1.ObjectMeta{
 		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		Labels: pod.Labels, Annotations: annotations, OwnerReferences: pod.OwnerReferences,
+		Labels: pod.Labels, Annotations: annotations, Finalizers: finalizers, OwnerReferences: pod.OwnerReferences,
 		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
-		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, Finalizers: slices.DeleteFunc(pod.Finalizers, func(f string) bool { return f != batchv1.JobTrackingFinalizer }),
+		DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 	}
 	return pod, nil
 }

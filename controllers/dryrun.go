@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,46 +39,4 @@ func judge(err error, at string) (*jobs.Fault, error) {
 		return &jobs.Fault{Reason: v1alpha1.ReasonJobRefused, Err: errors.New(refusalWords(err, at))}, nil
 	}
 	return nil, fmt.Errorf("dry run of %s: %w", at, err)
-}
-
-// refused says whether the API server refused the object for what it is.
-func refused(err error) bool {
-	return !quotaFull(err) && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err))
-}
-
-func quotaFull(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
-}
-
-var madeUpName = regexp.MustCompile(`^\S+ "[a-z2-7]{26}" is (invalid|forbidden): `)
-
-// admissionWords is what the API server said of a change that it did not take: a webhook does not answer, or somebody forbids it. ok is
-// false where the change failed in another way, which is tried again and passes.
-func admissionWords(err error) (words string, ok bool) {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || !apierrors.IsInternalError(err) && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-		return "", false
-	}
-	return status.Status().Message, true
-}
-
-// refusalWords is what the API server said, with the paths of the tool and without the made-up name.
-func refusalWords(err error, at string) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		if details := status.Status().Details; details != nil && len(details.Causes) > 0 {
-			words := make([]string, 0, len(details.Causes))
-			for _, cause := range details.Causes {
-				if cause.Type == corev1.NamespaceTerminatingCause {
-					return cause.Message // which is no fault of a field
-				}
-				if cause.Field == "" { // of no field, for instance of a webhook that does not answer
-					return at + ": " + madeUpName.ReplaceAllString(err.Error(), "")
-				}
-				words = append(words, at+"."+cause.Field+": "+cause.Message)
-			}
-			return strings.Join(words, "; ")
-		}
-	}
-	return at + ": " + madeUpName.ReplaceAllString(err.Error(), "")
 }

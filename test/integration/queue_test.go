@@ -26,33 +26,23 @@ func inQueue(s *v1alpha1.McpToolSpec) {
 	s.JobTemplate.Spec.Suspend = ptr.To(true)
 }
 
-// queuedWork is a task that may live so long, 0 for ever, and whose Job waits in a queue.
-func queuedWork(t *testing.T, ttl time.Duration, change func(*v1alpha1.McpToolSpec)) *v1alpha1.McpTask {
+// queuedWork is a task whose Job waits in a queue.
+func queuedWork(t *testing.T, change func(*v1alpha1.McpToolSpec)) *v1alpha1.McpTask {
 	t.Helper()
-	ns := newNamespace(t)
-	runController(t, ns)
-	tool := newTool(ns, "tool")
-	inQueue(&tool.Spec)
-	if change != nil {
-		change(&tool.Spec)
-	}
-	create(t, tool)
-	if ready := awaitReady(t, tool); ready.Status != metav1.ConditionTrue {
-		t.Fatalf("the tool is not ready: %s", ready.Message)
-	}
-	task := callOf(tool, `{"n":3}`)
-	if ttl > 0 {
-		task.Spec.TTL = &metav1.Duration{Duration: ttl}
-	}
-	create(t, task)
+	task := calledTool(t, func(s *v1alpha1.McpToolSpec) {
+		inQueue(s)
+		if change != nil {
+			change(s)
+		}
+	})
 	awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonQueued)
 	return task
 }
 
 // preemptedWork is such a task that was admitted, whose Pod runs, and that Kueue stops for another: the Pod is told to end.
-func preemptedWork(t *testing.T, ttl time.Duration, change func(*v1alpha1.McpToolSpec)) (*v1alpha1.McpTask, *corev1.Pod) {
+func preemptedWork(t *testing.T, change func(*v1alpha1.McpToolSpec)) (*v1alpha1.McpTask, *corev1.Pod) {
 	t.Helper()
-	task := queuedWork(t, ttl, change)
+	task := queuedWork(t, change)
 	admit(t, task)
 	pod := onNode(t, task, nil)
 	awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
@@ -114,7 +104,7 @@ func TestWorkThatAQueueStopsBeginsAnew(t *testing.T) {
 	for name, code := range map[string]int32{"its Pod takes SIGTERM for its end": 0, "its Pod is killed": 137} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			task, first := preemptedWork(t, 0, nil)
+			task, first := preemptedWork(t, nil)
 			if !strings.Contains(task.Status.Message, "suspended after its work had begun, and waits in the queue gpu of Kueue") {
 				t.Errorf("it says: %s", task.Status.Message)
 			}
@@ -134,7 +124,7 @@ func TestWorkThatAQueueStopsBeginsAnew(t *testing.T) {
 	}
 	t.Run("a container beside it fails when it has exited with 0", func(t *testing.T) {
 		t.Parallel()
-		task, first := preemptedWork(t, 0, func(s *v1alpha1.McpToolSpec) {
+		task, first := preemptedWork(t, func(s *v1alpha1.McpToolSpec) {
 			pod := &s.JobTemplate.Spec.Template.Spec
 			pod.Containers = append(pod.Containers, corev1.Container{Name: "beside", Image: "example.test/image"})
 		})
@@ -155,7 +145,7 @@ func TestWorkThatAQueueStopsBeginsAnew(t *testing.T) {
 	})
 	t.Run("a question is asked once, and answered while it waits", func(t *testing.T) {
 		t.Parallel()
-		task := queuedWork(t, 0, withRuntime)
+		task := queuedWork(t, withRuntime)
 		admit(t, task)
 		first := onNode(t, task, nil)
 		tellNow(t, task, first, `"sequence":1,"inputRequests":[`+formQuestion("k-1", "Approve?")+`]`)
@@ -178,7 +168,7 @@ func TestWorkThatAQueueStopsBeginsAnew(t *testing.T) {
 	})
 	t.Run("what was handed over before it was stopped is not done again", func(t *testing.T) {
 		t.Parallel()
-		task := queuedWork(t, 0, withRuntime)
+		task := queuedWork(t, withRuntime)
 		admit(t, task)
 		pod := onNode(t, task, nil)
 		tellNow(t, task, pod, `"sequence":1,"outcome":"result","result":{"inline":{"content":[],"structuredContent":{"done":true}}}`)
@@ -198,7 +188,7 @@ func TestWorkThatAQueueStopsBeginsAnew(t *testing.T) {
 	})
 	t.Run("time in the queue does not count for its start, the time after does", func(t *testing.T) {
 		t.Parallel()
-		task, first := preemptedWork(t, 0, func(s *v1alpha1.McpToolSpec) { s.StartDeadline = &metav1.Duration{Duration: 3 * time.Second} })
+		task, first := preemptedWork(t, func(s *v1alpha1.McpToolSpec) { s.StartDeadline = &metav1.Duration{Duration: 3 * time.Second} })
 		admit(t, task) // while its Pod still ends
 		awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonScheduling)
 		if !strings.Contains(task.Status.Message, "which goes since the Job was suspended") {
@@ -225,7 +215,7 @@ func TestATaskEndsWhileItWaitsInAQueueAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			task, pod := preemptedWork(t, 0, func(s *v1alpha1.McpToolSpec) { s.Execution.CancelMode = tc.mode })
+			task, pod := preemptedWork(t, func(s *v1alpha1.McpToolSpec) { s.Execution.CancelMode = tc.mode })
 			if !tc.ending {
 				endOn(t, pod, 143)
 			}
@@ -236,14 +226,10 @@ func TestATaskEndsWhileItWaitsInAQueueAgain(t *testing.T) {
 	}
 	t.Run("its ttl passes", func(t *testing.T) {
 		t.Parallel()
-		task, pod := preemptedWork(t, 25*time.Second, nil)
+		task, pod := preemptedWork(t, nil)
 		endOn(t, pod, 143)
-		within(t, time.Minute, "the task expires", func() error {
-			if err := read(t, task); err != nil || task.Status.Reason == v1alpha1.ReasonExpired {
-				return err
-			}
-			return fmt.Errorf("it is %s/%s", task.Status.State, task.Status.Reason)
-		})
+		expireSoon(t, task)
+		awaitState(t, task, v1alpha1.TaskFailed, v1alpha1.ReasonExpired)
 		awaitNoJob(t, task)
 	})
 }

@@ -170,9 +170,7 @@ func lapsedWithoutController(t *testing.T, meanwhile func(*v1alpha1.McpTask, *co
 	pod := awaitRunning(t, task)
 	o.stop()
 	meanwhile(task, pod)
-	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(`{"spec":{"ttl":"1s"}}`)); err != nil {
-		t.Fatal(err)
-	}
+	expireSoon(t, task)
 	awaitLapse(t, task)
 	if err := read(t, task); err != nil || task.Status.Reason != v1alpha1.ReasonRunning {
 		t.Fatalf("%v, without a controller it is %s/%s", err, task.Status.State, task.Status.Reason)

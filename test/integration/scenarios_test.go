@@ -97,9 +97,7 @@ var scenarios = map[string]scenario{
 	"expiring": {
 		play: func(t *testing.T, task *v1alpha1.McpTask) {
 			pod := awaitRunning(t, task)
-			if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(`{"spec":{"ttl":"1s"}}`)); err != nil {
-				t.Fatal(err)
-			}
+			expireSoon(t, task)
 			awaitDeadline(t, pod, 1)
 			play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 		},
@@ -176,6 +174,14 @@ var scenarios = map[string]scenario{
 func cancelTask(t *testing.T, task *v1alpha1.McpTask) {
 	t.Helper()
 	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(fmt.Sprintf(`{"spec":{"cancel":{"requested":true,"by":"ann","at":%q}}}`, time.Now().UTC().Format(time.RFC3339)))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expireSoon leaves the task a second to live.
+func expireSoon(t *testing.T, task *v1alpha1.McpTask) {
+	t.Helper()
+	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(`{"spec":{"ttl":"1s"}}`)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -106,9 +106,7 @@ func TestCancelEndsAJobThatIgnoresIt(t *testing.T) {
 	pod := awaitPod(t, task)
 	play(t, pod, runningSince(metav1.Now()))
 	awaitState(t, task, v1alpha1.TaskWorking, v1alpha1.ReasonRunning)
-	if err := k8s.Patch(t.Context(), task.DeepCopy(), mergePatch(fmt.Sprintf(`{"spec":{"cancel":{"requested":true,"by":"ann","at":%q}}}`, time.Now().UTC().Format(time.RFC3339)))); err != nil {
-		t.Fatal(err)
-	}
+	cancelTask(t, task)
 	awaitDeadline(t, pod, 1)
 	play(t, pod, func(s *corev1.PodStatus) { ended(143, "partial")(s); s.Reason = "DeadlineExceeded" })
 	awaitState(t, task, v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled)
